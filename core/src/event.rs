@@ -1,0 +1,183 @@
+//! What happens, told once: operators read it as a log and as message traces, checkers as the truth.
+
+use crate::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition, SegmentNumber};
+use alloc::string::String;
+use bytes::Bytes;
+use core::fmt;
+
+/// Something that happened. Displays as one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A client's session was attached to a connection.
+    Connected {
+        /// The connection.
+        connection: ConnectionId,
+        /// The client's identifier.
+        client: String,
+        /// Whether the session outlives the connection.
+        durable: bool,
+        /// Whether there was a session before.
+        present: bool,
+    },
+    /// A durable session was removed because its client stayed away.
+    SessionExpired {
+        /// The client's identifier.
+        client: String,
+        /// Messages that went with it.
+        messages: u64,
+    },
+    /// The disk has no room for another segment: publishers are held.
+    DiskFull {
+        /// The system's words, or the watermark.
+        why: String,
+    },
+    /// There is room again: publishers go on.
+    DiskHasRoom,
+    /// All bodies together reached their bound: publishers are held.
+    MemoryFull,
+    /// Bodies are below their bound again: publishers go on.
+    MemoryHasRoom,
+    /// The log goes on in this segment.
+    SegmentOpened {
+        /// The segment.
+        segment: SegmentNumber,
+    },
+    /// A message was taken from a publisher.
+    Received {
+        /// The message.
+        message: MessageId,
+        /// Where it came from; none for a will at recovery.
+        connection: Option<ConnectionId>,
+        /// Topic name or routing key.
+        address: Bytes,
+    },
+    /// A message was appended to the log.
+    Stored {
+        /// The message.
+        message: MessageId,
+        /// Its record.
+        lsn: Lsn,
+    },
+    /// A message was put into a queue.
+    Routed {
+        /// The message.
+        message: MessageId,
+        /// The queue.
+        queue: QueueId,
+        /// Its place there.
+        position: QueuePosition,
+    },
+    /// A message of a queue was ordered to be sent.
+    Delivered {
+        /// The message.
+        message: MessageId,
+        /// The queue.
+        queue: QueueId,
+        /// Its place there.
+        position: QueuePosition,
+        /// To this connection.
+        connection: ConnectionId,
+        /// Whether it was sent before.
+        redelivered: bool,
+    },
+    /// A message left a queue because its consumer acknowledged it.
+    Acknowledged {
+        /// The message.
+        message: MessageId,
+        /// The queue.
+        queue: QueueId,
+        /// Its place there.
+        position: QueuePosition,
+    },
+    /// A message did not reach, or left, a queue without having been acknowledged.
+    Dropped {
+        /// The message; none where it was never given a number (QoS 0).
+        message: Option<MessageId>,
+        /// The queue.
+        queue: QueueId,
+        /// Why.
+        reason: DropReason,
+    },
+}
+
+/// Why a message was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// Its subscriber reads too slowly (QoS 0 only).
+    SlowReader,
+    /// Its queue was at its bound.
+    QueueFull,
+    /// Its session ended.
+    SessionEnded,
+}
+
+impl Event {
+    /// Whether this tells the way of one message (only reported with `Settings::message_events`).
+    pub fn is_about_a_message(&self) -> bool {
+        match self {
+            Event::Received { .. }
+            | Event::Stored { .. }
+            | Event::Routed { .. }
+            | Event::Delivered { .. }
+            | Event::Acknowledged { .. }
+            | Event::Dropped { .. } => true,
+            Event::Connected { .. }
+            | Event::SessionExpired { .. }
+            | Event::DiskFull { .. }
+            | Event::DiskHasRoom
+            | Event::MemoryFull
+            | Event::MemoryHasRoom
+            | Event::SegmentOpened { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Connected { client, durable, present, .. } => {
+                let kind = if *durable { "durable" } else { "clean" };
+                let found = if *present { "resumed" } else { "new" };
+                write!(f, "client {client:?} connected ({found} {kind} session)")
+            }
+            Event::SessionExpired { client, messages } => {
+                write!(f, "session of client {client:?} expired: it stayed away too long; {messages} messages went with it")
+            }
+            Event::DiskFull { why } => write!(
+                f,
+                "the disk is full ({why}): publishers are held until there is room; consumers and acknowledgements go on"
+            ),
+            Event::DiskHasRoom => f.write_str("the disk has room again: publishers go on"),
+            Event::MemoryFull => f.write_str(
+                "messages held in memory reached limits.bodies_bytes: publishers are held until consumers catch up",
+            ),
+            Event::MemoryHasRoom => f.write_str("messages in memory are below their bound again: publishers go on"),
+            Event::SegmentOpened { segment } => write!(f, "the log goes on in segment {segment}"),
+            Event::Received { message, address, .. } => {
+                write!(f, "message {message} received for {:?}", String::from_utf8_lossy(address))
+            }
+            Event::Stored { message, lsn } => write!(f, "message {message} appended to the log as record {lsn}"),
+            Event::Routed { message, queue, position } => {
+                write!(f, "message {message} put into queue {queue} at {position}")
+            }
+            Event::Delivered { message, queue, position, connection, redelivered } => {
+                let again = if *redelivered { " again" } else { "" };
+                write!(f, "message {message} of queue {queue} at {position} sent{again} to connection {connection}")
+            }
+            Event::Acknowledged { message, queue, position } => {
+                write!(f, "message {message} of queue {queue} at {position} acknowledged")
+            }
+            Event::Dropped { message, queue, reason } => {
+                let why = match reason {
+                    DropReason::SlowReader => "its subscriber reads too slowly",
+                    DropReason::QueueFull => "the queue is at its bound",
+                    DropReason::SessionEnded => "its session ended",
+                };
+                match message {
+                    Some(message) => write!(f, "message {message} dropped from queue {queue}: {why}"),
+                    None => write!(f, "a QoS 0 message for queue {queue} dropped: {why}"),
+                }
+            }
+        }
+    }
+}

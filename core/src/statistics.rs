@@ -1,0 +1,42 @@
+//! Counters: what was dropped, refused or expired is never silent.
+
+/// What has happened since start, and what is held now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Connections open now.
+    pub connections: u64,
+    /// Sessions now, durable and clean.
+    pub sessions: u64,
+    /// Messages held now.
+    pub messages: u64,
+    /// Payload bytes held now.
+    pub body_bytes: u64,
+    /// Retained messages now.
+    pub retained: u64,
+    /// PUBLISH packets taken from publishers.
+    pub received: u64,
+    /// PUBLISH packets ordered to be sent.
+    pub delivered: u64,
+    /// QoS 0 messages dropped because their subscriber reads too slowly.
+    pub dropped_slow_reader: u64,
+    /// Messages dropped because their queue was at its bound.
+    pub dropped_queue_full: u64,
+    /// Messages that went with a session that expired or was cleaned.
+    pub dropped_session_end: u64,
+    /// PUBLISH packets refused because of a bound.
+    pub refused: u64,
+    /// PUBLISH packets that were parked because the disk is full.
+    pub parked: u64,
+    /// Sessions that expired.
+    pub sessions_expired: u64,
+    /// Connections closed because the peer broke a rule.
+    pub protocol_errors: u64,
+    /// Records appended to the log.
+    pub records: u64,
+    /// Batches written.
+    pub batches: u64,
+    /// Syncs ordered.
+    pub syncs: u64,
+    /// Bytes written to the log.
+    pub log_bytes: u64,
+}
