@@ -6,3 +6,5 @@
 pub mod clock;
 pub mod disk;
 pub mod recovery;
+mod report;
+pub mod shell;
