@@ -4,6 +4,7 @@
 //! orders, so that tests can put a simulated network or disk under the very code that serves.
 
 pub mod clock;
+pub mod command;
 pub mod configuration;
 pub mod disk;
 pub mod recovery;
