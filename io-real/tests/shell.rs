@@ -27,7 +27,9 @@ impl Listen for Channel {
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, SocketAddr)>> {
         match ready!(self.0.poll_recv(cx)) {
-            Some(accepted) => Poll::Ready(accepted.map(|stream| (stream, SocketAddr::from(([127, 0, 0, 1], 1))))),
+            Some(accepted) => {
+                Poll::Ready(accepted.map(|stream| (stream, SocketAddr::from(([127, 0, 0, 1], 1)))))
+            }
             None => Poll::Pending,
         }
     }
@@ -85,7 +87,8 @@ impl Running {
         let mut disk =
             DiskThreads::start(Directory::new(place.path(), Access::ReadWrite)).expect("threads start");
         let recovered = recover(&mut disk, &clock, settings, random_seed(), Purpose::Serve).await;
-        let recovered = recovered.map_err(|refusal| refusal.to_string()).expect("an empty directory is sound");
+        let recovered =
+            recovered.map_err(|refusal| refusal.to_string()).expect("an empty directory is sound");
         let mut shell = Shell::new(recovered.broker, clock);
         let (accept, accepted) = unbounded_channel();
         shell.listen(Channel(accepted));
@@ -209,6 +212,22 @@ fn what_a_peer_sent_before_it_went_is_processed() {
             expect(&mut subscriber, &packet).await;
         }
         drop(subscriber);
+        assert_eq!(running.shut_down().await, Halt::ShutDown);
+    });
+}
+
+#[test]
+fn a_peer_that_ends_its_direction_at_once_is_still_answered() {
+    // If it failed, the answer and the log line that says why would be lost where FIN comes with the last bytes.
+    run(async {
+        let running = Running::start().await;
+        let (mut stream, _) = running.connect(4096);
+        stream.write_all(&connect_packet("client", 4)).await.expect("sends");
+        stream.write_all(&[0xc0, 0]).await.expect("sends");
+        stream.shutdown().await.expect("ends its direction");
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).await.expect("ends in order");
+        assert_eq!(received, [0x20, 2, 0, 0, 0xd0, 0], "CONNACK, PINGRESP");
         assert_eq!(running.shut_down().await, Halt::ShutDown);
     });
 }

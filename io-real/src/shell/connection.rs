@@ -1,9 +1,9 @@
 //! The task of one connection: writes what the core has ordered, reads what the peer sent.
 //!
 //! ```text
-//!          ┌─ read failed ──────► Closed{Broken} ──────────────────────────────► end
-//!   Open ──┼─ peer's FIN ───────► Closed{EndOfStream} ─► Flushing ─► Lingering ─► end
-//!          └─ Close ordered ───────────────────────────► Flushing ─► Lingering ─► Closed{Ordered} ─► end
+//!          ┌─ read failed ── one turn ─► Closed{Broken} ──────────────────────────────► end
+//!   Open ──┼─ peer's FIN ─── one turn ─► Closed{EndOfStream} ─► Flushing ─► Lingering ─► end
+//!          └─ Close ordered ──────────────────────────────────► Flushing ─► Lingering ─► Closed{Ordered} ─► end
 //! ```
 //!
 //! *Flushing* sends what was ordered before the close. *Lingering* has sent FIN and reads on until the peer's FIN:
@@ -50,6 +50,8 @@ pub(super) struct Connection<S> {
     stream: S,
     /// Writing has failed.
     unwritable: bool,
+    /// Reading has come to an end that the core has not been told of.
+    ended: Option<CloseCause>,
     /// None while the connection is open.
     closing: Option<Box<Closing>>,
 }
@@ -83,7 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let slot = Rc::new(Slot::new(peer));
         shared.slots.borrow_mut().insert(id, Rc::clone(&slot));
         shared.connection_opened();
-        Connection { shared, slot, id, stream, unwritable: false, closing: None }
+        Connection { shared, slot, id, stream, unwritable: false, ended: None, closing: None }
     }
 
     pub(super) async fn run(mut self) {
@@ -118,6 +120,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.slot.is_closing() {
             return Poll::Ready(CloseCause::Ordered);
         }
+        if let Some(cause) = self.ended {
+            return Poll::Ready(cause);
+        }
         if self.slot.is_paused() {
             return if self.unwritable { Poll::Ready(CloseCause::Broken) } else { Poll::Pending };
         }
@@ -131,13 +136,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Ok(Step::End) => {
                 tracing::debug!("connection {} from {}: end of stream", self.id, self.slot.peer);
                 let broken = self.unwritable;
-                Poll::Ready(if broken { CloseCause::Broken } else { CloseCause::EndOfStream })
+                self.end(if broken { CloseCause::Broken } else { CloseCause::EndOfStream }, cx)
             }
             Err(error) => {
                 tracing::debug!("connection {} from {} broke: {error}", self.id, self.slot.peer);
-                Poll::Ready(CloseCause::Broken)
+                self.end(CloseCause::Broken, cx)
             }
         }
+    }
+
+    /// Puts the report of the end behind the turn that what was read has asked for: what the core orders there,
+    /// a last answer or a close with its reason, still finds the connection.
+    fn end(&mut self, cause: CloseCause, cx: &Context<'_>) -> Poll<CloseCause> {
+        self.ended = Some(cause);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Writes and reports it. A peer that went away without reading its answers makes the write fail while what
