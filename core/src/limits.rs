@@ -158,7 +158,7 @@ impl Settings {
         let rule = |holds: bool, name, rule| if holds { Ok(()) } else { Err(OutOfRange { name, rule }) };
         let segment = self.segment_bytes;
         rule(
-            (64 * 1024..=4 * 1024 * 1024 * 1024).contains(&segment) && segment % 4096 == 0,
+            (64 * 1024..=4 * 1024 * 1024 * 1024).contains(&segment) && segment.is_multiple_of(4096),
             "segment_bytes",
             "between 65536 (64 KiB) and 4294967296 (4 GiB), and a multiple of 4096",
         )?;

@@ -1,0 +1,119 @@
+//! The end of a connection, and what it means for its session and will; the end of sessions.
+
+use super::{Broker, Work};
+use crate::durable::gate::Waiter;
+use crate::durable::record::Record;
+use crate::event::{DropReason, Event};
+use crate::ids::{ConnectionId, SessionId};
+use crate::output::{CloseKind, CloseReason, Output};
+
+/// How a connection ends.
+pub(crate) enum Ending {
+    /// The broker closes it.
+    Ordered(CloseReason),
+    /// The broker closes it because another connection goes on with its session.
+    HandedOver(CloseReason),
+    /// The peer is gone.
+    Gone(&'static str),
+}
+
+impl Broker {
+    /// Ends a connection. Its will is published, unless it was voided before. [MQTT-3.1.2-8]
+    pub(crate) fn end(&mut self, id: ConnectionId, ending: Ending) {
+        self.clear_timer(id);
+        let reason = match &ending {
+            Ending::Ordered(reason) | Ending::HandedOver(reason) => reason.clone(),
+            Ending::Gone(text) => self.reason(id, CloseKind::Lost, "", (*text).into()),
+        };
+        let Some(mut connection) = self.connections.remove(&id) else { return };
+        if connection.send.has_pending() {
+            self.outbox.push(Output::Send { connection: id, chunks: connection.send.take() });
+        }
+        self.outbox.push(Output::Close { connection: id, reason });
+        if let Some((wait, _)) = connection.replies.front() {
+            self.gate.forget(*wait, Waiter::Replies(id));
+        }
+        self.parked.remove(&id);
+        if let Some(session) = connection.session() {
+            self.end_attachment(session, matches!(ending, Ending::HandedOver(_)));
+        }
+    }
+
+    fn end_attachment(&mut self, id: SessionId, goes_on: bool) {
+        let attachment = self.attachments.remove(&id).expect("a client is attached");
+        if let Some(lsn) = attachment.waits_for {
+            self.gate.forget(lsn, Waiter::Deliveries(id));
+        }
+        let session = self.state.session(id).expect("a client has a session");
+        let (key, durable, owed) = (session.key.clone(), session.durable, !session.owed.is_empty());
+        self.publish_will(&key);
+        if goes_on {
+            return;
+        }
+        if !durable {
+            self.remove_session(id); // [MQTT-3.1.2-6]
+            return;
+        }
+        let queue = self.state.queue(attachment.queue).expect("a session owns a queue");
+        let (at, horizon) = (self.now.wall, queue.sent_to());
+        self.commit(Record::SessionDetached { session: id, at, horizon });
+        self.away.insert((at, id));
+        if owed {
+            self.work.push_back(Work::Owed(id));
+        }
+    }
+
+    /// Ends a session that is not attached; the messages that went with it.
+    pub(crate) fn remove_session(&mut self, id: SessionId) -> u64 {
+        let session = self.state.session(id).expect("only sessions that exist are removed");
+        if let Some(away_since) = session.away_since {
+            self.away.remove(&(away_since, id));
+        }
+        let (queue_id, durable) = (session.queue, session.durable);
+        let queue = self.state.queue(queue_id).expect("a session owns a queue");
+        let messages = queue.len() as u64;
+        if durable {
+            self.counters.dropped_session_end += messages;
+        }
+        if self.settings.message_events {
+            let lost: alloc::vec::Vec<_> = queue.iter().map(|entry| entry.message).collect();
+            for message in lost {
+                let reason = DropReason::SessionEnded;
+                self.message_event(|| Event::Dropped { message: Some(message), queue: queue_id, reason });
+            }
+        }
+        self.commit(Record::SessionRemoved { session: id, at: self.now.wall });
+        if !self.state.doomed.is_empty() && !self.work.contains(&Work::Bury) {
+            self.work.push_back(Work::Bury);
+        }
+        messages
+    }
+
+    /// What a crash means to clients: who was connected is away from now on, its will is published.
+    pub(crate) fn settle_after_crash(&mut self, now: crate::time::Now) {
+        self.now = now;
+        self.log.start(now, &mut self.outbox);
+        let sessions: alloc::vec::Vec<SessionId> = self.state.clients.values().copied().collect();
+        for id in sessions {
+            let session = self.state.session(id).expect("clients have sessions");
+            let (queue_id, away_since, owed) = (session.queue, session.away_since, !session.owed.is_empty());
+            let queue = self.state.queue_mut(queue_id).expect("a session owns a queue");
+            // All that may have been delivered counts as delivered.
+            let horizon = queue.horizon.recorded().min(queue.next());
+            queue.mark_sent_to(horizon);
+            let at = away_since.unwrap_or(now.wall);
+            if away_since.is_none() {
+                self.commit(Record::SessionDetached { session: id, at, horizon });
+            }
+            self.away.insert((at, id));
+            if owed {
+                self.work.push_back(Work::Owed(id));
+            }
+        }
+        let wills: alloc::vec::Vec<_> = self.state.wills.keys().cloned().collect();
+        for key in wills {
+            self.publish_will(&key);
+        }
+        self.log.want(self.log.last());
+    }
+}

@@ -1,0 +1,126 @@
+//! What the broker tells of itself: its durable state as facts, its counters.
+
+use super::Broker;
+use crate::durable::state::Session;
+use crate::facts::Fact;
+use crate::ids::SessionId;
+use crate::mqtt::packet::QoS;
+use crate::queue::{Entry, Stage};
+use crate::session::packet_id;
+use crate::statistics::Statistics;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+impl Broker {
+    /// The whole durable state, in a fixed order: sessions by client, retained messages by topic, wills by client.
+    pub fn facts(&self) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        for &id in self.state.clients.values() {
+            let session = self.state.session(id).expect("clients have sessions");
+            if session.durable {
+                self.session_facts(id, session, &mut facts);
+            }
+        }
+        for vhost in &self.state.vhosts {
+            for (topic, retained) in vhost.retained.iter() {
+                let stored = self.state.messages.find(retained.message).expect("a retained message is held");
+                facts.push(Fact::Retained {
+                    vhost: vhost.name.clone(),
+                    topic: topic.into(),
+                    message: retained.message,
+                    qos: QoS::from_bits(stored.message.level).unwrap_or(QoS::AtMostOnce),
+                    payload: stored.message.body_shared(),
+                    place: stored.place,
+                });
+            }
+        }
+        for (key, will) in self.state.wills.iter().filter(|(_, will)| will.durable) {
+            facts.push(Fact::Will {
+                vhost: key.vhost.clone(),
+                client: (&*key.client).into(),
+                topic: String::from_utf8_lossy(will.content.address()).into_owned(),
+                qos: QoS::from_bits(will.content.level).unwrap_or(QoS::AtMostOnce),
+                retain: will.retain,
+                payload: will.content.body_shared(),
+            });
+        }
+        facts
+    }
+
+    fn session_facts(&self, id: SessionId, session: &Session, facts: &mut Vec<Fact>) {
+        let queue = self.state.queue(session.queue).expect("a session owns a queue");
+        facts.push(Fact::Session {
+            session: id,
+            queue: session.queue,
+            vhost: session.key.vhost.clone(),
+            client: (&*session.key.client).into(),
+            away_since: session.away_since,
+            horizon: queue.horizon.recorded(),
+            next: queue.next(),
+            changed: session.changed,
+        });
+        for (filter, &qos) in &session.subscriptions {
+            facts.push(Fact::Subscription { session: id, filter: (&**filter).into(), qos });
+        }
+        for &packet_id in session.received.keys() {
+            facts.push(Fact::Received { session: id, packet_id });
+        }
+        for entry in queue.iter() {
+            facts.push(self.entry_fact(session, entry));
+        }
+    }
+
+    fn entry_fact(&self, session: &Session, entry: &Entry) -> Fact {
+        let (queue, position) = (session.queue, entry.position);
+        let packet_id = packet_id(position);
+        if entry.stage != Stage::Queued {
+            return Fact::Releasing { queue, position, packet_id };
+        }
+        let stored = self.state.messages.find(entry.message).expect("a queued message is held");
+        let horizon = self.state.queue(queue).expect("a session owns a queue").horizon.recorded();
+        Fact::Queued {
+            queue,
+            position,
+            packet_id,
+            message: entry.message,
+            qos: entry.delivery.qos,
+            maybe_delivered: position < horizon,
+            topic: String::from_utf8_lossy(stored.message.address()).into_owned(),
+            payload: Bytes::clone(&stored.message.body_shared()),
+            place: stored.place,
+        }
+    }
+
+    /// The counters since start, and the sizes of what is held now.
+    pub fn statistics(&self) -> Statistics {
+        let written = self.log.written;
+        Statistics {
+            connections: self.connections.len() as u64,
+            sessions: self.state.session_count() as u64,
+            messages: self.state.messages.len() as u64,
+            body_bytes: self.state.messages.body_bytes(),
+            retained: self.state.vhosts.iter().map(|vhost| vhost.retained.len() as u64).sum(),
+            records: written.records,
+            batches: written.batches,
+            syncs: written.syncs,
+            log_bytes: written.bytes,
+            ..self.counters
+        }
+    }
+
+    /// Queues that hold something.
+    pub(crate) fn queues_in_use(&self) -> u64 {
+        let ids = self.state.clients.values();
+        let in_use = ids.filter(|id| {
+            let queue = self.state.session(**id).and_then(|session| self.state.queue(session.queue));
+            queue.is_some_and(|queue| !queue.is_empty())
+        });
+        in_use.count() as u64
+    }
+
+    /// Wills held.
+    pub(crate) fn will_count(&self) -> u64 {
+        self.state.wills.len() as u64
+    }
+}

@@ -1,0 +1,101 @@
+//! The two lanes of a connection: replies keep their order, an unheld one waits behind a held one; deliveries and
+//! PINGRESP pass them, so a slow disk does not cut connections.
+
+use super::{Broker, Work};
+use crate::connection::Reply;
+use crate::durable::gate::Waiter;
+use crate::ids::{ConnectionId, Lsn};
+use crate::output::Output;
+
+impl Broker {
+    /// Sends at once.
+    pub(crate) fn send(&mut self, id: ConnectionId, bytes: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.send.put(bytes);
+        self.list(id);
+    }
+
+    /// Notes that the connection has something to send.
+    pub(crate) fn list(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && !core::mem::replace(&mut connection.listed, true)
+        {
+            self.to_send.push(id);
+        }
+    }
+
+    /// Sends once `wait` is durable and all replies before have left.
+    pub(crate) fn reply(&mut self, id: ConnectionId, wait: Lsn, reply: Reply) {
+        let durable = self.log.durable();
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if wait <= durable && connection.replies.is_empty() {
+            connection.put_reply(&reply);
+            return self.list(id);
+        }
+        let first = connection.replies.is_empty();
+        connection.replies.push_back((wait, reply));
+        self.log.want(wait);
+        if first {
+            self.gate.wait(wait, Waiter::Replies(id));
+        }
+    }
+
+    /// More is durable: whoever waited goes on.
+    pub(super) fn pass_gate(&mut self) {
+        while let Some(waiter) = self.gate.pass(self.log.durable()) {
+            match waiter {
+                Waiter::Replies(id) => self.release_replies(id),
+                Waiter::Deliveries(session) => {
+                    if let Some(attachment) = self.attachments.get_mut(&session) {
+                        attachment.waits_for = None;
+                        self.pump(session);
+                    }
+                }
+            }
+        }
+    }
+
+    fn release_replies(&mut self, id: ConnectionId) {
+        let durable = self.log.durable();
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let mut opened = false;
+        while let Some((wait, _)) = connection.replies.front() {
+            if *wait > durable {
+                self.gate.wait(*wait, Waiter::Replies(id));
+                break;
+            }
+            let (_, reply) = connection.replies.pop_front().expect("it was just there");
+            opened |= matches!(reply, Reply::Opening(_));
+            connection.put_reply(&reply);
+        }
+        if connection.replies.capacity() > 64 && connection.replies.is_empty() {
+            connection.replies = Default::default();
+        }
+        let session = connection.session();
+        self.list(id);
+        self.resume_reading(id);
+        if let Some(session) = session.filter(|_| opened) {
+            self.pump(session);
+        }
+    }
+
+    /// Reads no more from the connection until its replies or parked packets are fewer.
+    pub(crate) fn pause(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && !core::mem::replace(&mut connection.paused, true)
+        {
+            self.outbox.push(Output::PauseReading { connection: id });
+        }
+    }
+
+    /// Reads again, if it was paused and nothing stands in the way any more.
+    pub(crate) fn resume_reading(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.paused && !connection.is_blocked(&self.settings.limits) {
+            connection.paused = false;
+            connection.last_received = self.now.monotonic;
+            self.outbox.push(Output::ResumeReading { connection: id });
+            self.work.push_back(Work::Parse(id));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The broker: takes inputs, hands out orders. Everything else hangs from here.
+//!
+//! Who may change what: `state` is changed by `commit` alone, through a record; connections and attachments belong
+//! to the methods of their folders (`mqtt`, `session`); what leaves for a client leaves through `send`, `reply`
+//! or the deliveries of `session`.
+
+mod ending;
+mod facts;
+mod lanes;
+pub mod publishing;
+mod room;
+mod shutdown;
+mod timers;
+
+use crate::connection::Connection;
+use crate::deadlines::Deadlines;
+use crate::durable::gate::Gate;
+use crate::durable::log::{Log, LogEvent};
+use crate::durable::record::{ClientKey, Record};
+use crate::durable::state::State;
+use crate::event::Event;
+use crate::ids::{ConnectionId, ListenerId, Lsn, OpId, Seed, SessionId};
+use crate::input::{CloseCause, DiskError, DiskReply, Input, Peer, Question};
+use crate::limits::Settings;
+use crate::outbox::Outbox;
+use crate::output::{Answer, CloseKind, CloseReason, Halt, Output};
+use crate::routing::subscriptions::Subscriber;
+use crate::session::Attachment;
+use crate::statistics::Statistics;
+use crate::time::{Deadline, Now, WallTime};
+use alloc::borrow::Cow;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+pub(crate) use ending::Ending;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use publishing::FanOut;
+
+/// The broker.
+pub struct Broker {
+    pub(crate) settings: Settings,
+    pub(crate) seed: Seed,
+    /// The clocks of the input that is handled.
+    pub(crate) now: Now,
+    pub(crate) state: State,
+    pub(crate) log: Log,
+    pub(crate) gate: Gate,
+    pub(crate) outbox: Outbox,
+    pub(crate) connections: HashMap<ConnectionId, Connection, FixedState>,
+    pub(crate) attachments: HashMap<SessionId, Attachment, FixedState>,
+    pub(crate) deadlines: Deadlines,
+    /// Durable sessions whose client is away, by since when.
+    pub(crate) away: BTreeSet<(WallTime, SessionId)>,
+    /// What was put off to a later turn.
+    pub(crate) work: VecDeque<Work>,
+    /// QoS 0 messages on their way to many; later ones queue behind them.
+    pub(crate) fan_outs: VecDeque<FanOut>,
+    /// Connections with parked PUBLISHes.
+    pub(crate) parked: BTreeSet<ConnectionId>,
+    /// Clients whose will waits for room.
+    pub(crate) held_wills: BTreeSet<ClientKey>,
+    /// The last record that set, removed or published a will.
+    pub(crate) last_will_change: Lsn,
+    pub(crate) counters: Statistics,
+    /// Connections with something to send.
+    to_send: Vec<ConnectionId>,
+    subscribers: Vec<Subscriber>,
+    memory_full: bool,
+    publishers_held: bool,
+    stage: Stage,
+}
+
+/// Work that was put off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// Go on with the connection's input.
+    Parse(ConnectionId),
+    /// Go on with the connection's parked PUBLISHes.
+    Unpark(ConnectionId),
+    /// Go on with the session's deliveries.
+    Pump(SessionId),
+    /// Go on with the retained messages that the session is owed.
+    Owed(SessionId),
+    /// Free queues that went away.
+    Bury,
+}
+
+/// How far the broker's life is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Serving,
+    /// Held answers are flushed; nothing new is read.
+    Flushing,
+    /// Connections are closed; their wills are flushed.
+    Closing,
+    Stopped,
+}
+
+impl Broker {
+    pub(crate) fn recovered(
+        now: Now,
+        settings: Settings,
+        seed: Seed,
+        state: State,
+        log: Log,
+        outbox: Outbox,
+    ) -> Broker {
+        let key = seed.hash_key();
+        Broker {
+            settings,
+            seed,
+            now,
+            state,
+            log,
+            gate: Gate::default(),
+            outbox,
+            connections: HashMap::with_hasher(FixedState::with_seed(key)),
+            attachments: HashMap::with_hasher(FixedState::with_seed(key)),
+            deadlines: Deadlines::default(),
+            away: BTreeSet::new(),
+            work: VecDeque::new(),
+            fan_outs: VecDeque::new(),
+            parked: BTreeSet::new(),
+            held_wills: BTreeSet::new(),
+            last_will_change: Lsn::NONE,
+            counters: Statistics::default(),
+            to_send: Vec::new(),
+            subscribers: Vec::new(),
+            memory_full: false,
+            publishers_held: false,
+            stage: Stage::Serving,
+        }
+    }
+
+    /// Takes a fact. Never fails; does a bounded amount of work and puts the rest off to `next_deadline`. Several
+    /// calls may come before the outputs are polled.
+    pub fn handle(&mut self, now: Now, input: Input) {
+        if self.stage == Stage::Stopped {
+            return;
+        }
+        self.now = now;
+        match input {
+            Input::Opened { connection, listener, peer } => self.opened(connection, listener, peer),
+            Input::Received { connection, bytes } => {
+                if self.stage == Stage::Serving {
+                    self.received(connection, bytes);
+                }
+            }
+            Input::Sent { connection, bytes } => self.sent(connection, bytes),
+            Input::Closed { connection, cause } => self.closed(connection, cause),
+            Input::DiskDone { op, result } => self.disk_done(op, result),
+            Input::DeadlineReached => self.deadline_reached(),
+            Input::Reload(settings) => self.settings = settings,
+            Input::Query { query, question: Question::Statistics } => {
+                let answer = Answer::Statistics(self.statistics());
+                self.outbox.push(Output::Answer { query, answer });
+            }
+            Input::ShutdownRequested => self.shut_down(),
+        }
+        self.check_room();
+        self.check_shutdown();
+    }
+
+    /// The next order, if there is one.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        if let Some(output) = self.outbox.pop() {
+            return Some(output);
+        }
+        while let Some(id) = self.to_send.pop() {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            connection.listed = false;
+            if connection.send.has_pending() {
+                return Some(Output::Send { connection: id, chunks: connection.send.take() });
+            }
+        }
+        None
+    }
+
+    /// When the broker wants `DeadlineReached`; a moment that has passed means "at once".
+    pub fn next_deadline(&self) -> Option<Deadline> {
+        if self.stage == Stage::Stopped {
+            return None;
+        }
+        let (at, why) = self.earliest_deadline()?;
+        Some(Deadline { at, why })
+    }
+
+    /// The highest LSN that is known to be on disk.
+    pub fn durable(&self) -> Lsn {
+        self.log.durable()
+    }
+
+    /// Whether every record is on disk.
+    pub fn is_durable(&self) -> bool {
+        self.log.durable() == self.log.last()
+    }
+
+    /// Whether `Halt` was ordered.
+    pub fn has_stopped(&self) -> bool {
+        self.stage == Stage::Stopped
+    }
+
+    /// Applies a record, and appends it to the log if anything of it must survive; its LSN, or `Lsn::NONE`.
+    pub(crate) fn commit(&mut self, record: Record) -> Lsn {
+        let message = match &record {
+            Record::Published(publication) => Some(publication.message),
+            _ => None,
+        };
+        let lsn = match record.is_durable(&self.state) {
+            true => self.log.append(self.now, &record, message, &self.settings),
+            false => Lsn::NONE,
+        };
+        self.state.apply(record, lsn, None);
+        lsn
+    }
+
+    fn opened(&mut self, id: ConnectionId, listener: ListenerId, peer: Peer) {
+        let limit = self.settings.limits.connections;
+        let refusal: Option<Cow<'static, str>> = if self.stage != Stage::Serving {
+            Some("the broker is shutting down".into())
+        } else if self.connections.len() >= limit {
+            Some(alloc::format!("limits.connections ({limit}) are open already").into())
+        } else {
+            None
+        };
+        if let Some(text) = refusal {
+            let reason = CloseReason { kind: CloseKind::Unavailable, clause: "", text, client: None };
+            self.outbox.push(Output::Close { connection: id, reason });
+            return;
+        }
+        self.connections.insert(id, Connection::new(listener, peer, self.now.monotonic));
+        let at = self.now.monotonic.plus_ms(self.settings.limits.connect_ms);
+        self.set_timer(id, at, crate::time::Why::Handshake);
+    }
+
+    fn sent(&mut self, id: ConnectionId, bytes: usize) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let bound = self.settings.limits.unsent_bytes;
+        let before = connection.send.unsent();
+        connection.send.sent(bytes);
+        let after = connection.send.unsent();
+        let Some(session) = connection.session() else { return };
+        if before >= bound && after < bound {
+            self.pump(session);
+        }
+        if before > bound / 2 && after <= bound / 2 {
+            self.work.push_back(Work::Owed(session));
+        }
+    }
+
+    /// All that was received before has been handed over: it is handled before the end.
+    fn closed(&mut self, id: ConnectionId, cause: CloseCause) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        // No reply can be held for long any more, so nothing stops the rest from being handled.
+        connection.closing = true;
+        while self.connections.get(&id).is_some_and(|c| c.has_whole_packet()) {
+            self.parse_more(id);
+        }
+        let text = match cause {
+            CloseCause::EndOfStream => "closed by the client without DISCONNECT",
+            CloseCause::Broken | CloseCause::Ordered => "the connection broke",
+        };
+        if self.connections.contains_key(&id) {
+            self.end(id, Ending::Gone(text));
+        }
+    }
+
+    fn disk_done(&mut self, op: OpId, result: Result<DiskReply, DiskError>) {
+        match self.log.disk_done(self.now, op, result, &self.settings, &mut self.outbox) {
+            LogEvent::Nothing => {}
+            LogEvent::Durable => self.pass_gate(),
+            LogEvent::Full(why) => self.event(|| Event::DiskFull { why }),
+            LogEvent::RoomAgain => self.event(|| Event::DiskHasRoom),
+            LogEvent::Failed(doing, error) => {
+                self.stop(Halt::Storage { doing: doing.into(), error: error.message });
+            }
+        }
+    }
+
+    /// The last output. Nothing that was to be sent leaves after a fault.
+    fn stop(&mut self, fault: Halt) {
+        if fault != Halt::ShutDown {
+            self.outbox.clear();
+            self.to_send.clear();
+        }
+        self.outbox.push(Output::Halt { fault });
+        self.stage = Stage::Stopped;
+    }
+
+    pub(crate) fn event(&mut self, event: impl FnOnce() -> Event) {
+        self.outbox.push(Output::Report(event()));
+    }
+
+    pub(crate) fn message_event(&mut self, event: impl FnOnce() -> Event) {
+        if self.settings.message_events {
+            self.outbox.push(Output::Report(event()));
+        }
+    }
+}

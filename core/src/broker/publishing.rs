@@ -1,0 +1,336 @@
+//! Publishing: from a message to everybody it goes to, in one record.
+
+use super::{Broker, Work};
+use crate::durable::record::{ClientKey, Publication, Recipient, Record, Retain};
+use crate::event::{DropReason, Event};
+use crate::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition, SessionId};
+use crate::limits::{Overflow, RECORD_OVERHEAD_BYTES};
+use crate::message::{Message, MessageParts, Origin};
+use crate::mqtt::packet::publish::{self, Delivery as OnWire};
+use crate::mqtt::packet::{PacketId, QoS};
+use crate::queue::Delivery;
+use crate::routing::subscriptions::Subscriber;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+/// A message to be published, and what else its publishing does.
+#[derive(Clone, Copy)]
+pub(crate) struct Publishing<'a> {
+    /// The virtual host, as an index.
+    pub vhost: usize,
+    /// Where to.
+    pub topic: &'a str,
+    /// The body.
+    pub payload: &'a [u8],
+    /// The publisher's QoS.
+    pub qos: QoS,
+    /// Whether it is to be retained.
+    pub retain: bool,
+    /// The publisher's session and packet identifier, for QoS 2.
+    pub received: Option<(SessionId, PacketId)>,
+    /// Whose will it is.
+    pub will_of: Option<&'a ClientKey>,
+    /// Where it came from.
+    pub connection: Option<ConnectionId>,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Published {
+    /// Done; an acknowledgement waits for this record.
+    Stored(Lsn),
+    /// Nothing was done: there is no room now.
+    Held,
+    /// Nothing was done: a bound was reached.
+    Refused(&'static str),
+}
+
+/// Whom a message goes to.
+#[derive(Default)]
+struct Route {
+    recipients: Vec<Recipient>,
+    /// The sessions of `recipients`, one by one.
+    sessions: Vec<SessionId>,
+    /// Subscribers that get it with QoS 0.
+    at_most_once: Vec<SessionId>,
+    /// What has to go from queues at their bound.
+    dropped: Vec<(QueueId, QueuePosition, MessageId)>,
+    /// Queues at their bound that cannot take it at all.
+    passed_by: Vec<QueueId>,
+}
+
+/// A QoS 0 message on its way to many.
+pub(crate) struct FanOut {
+    message: Message,
+    sessions: Vec<SessionId>,
+    next: usize,
+}
+
+/// Bytes of one recipient in a record, at the most.
+const RECIPIENT_BYTES: u64 = 21;
+
+impl Broker {
+    /// Publishes a message.
+    pub(crate) fn publish(&mut self, publishing: Publishing<'_>) -> Published {
+        let route = match self.route(&publishing) {
+            Ok(route) => route,
+            Err(rule) => return self.refused(rule),
+        };
+        let Publishing { vhost, topic, payload, retain, .. } = publishing;
+        let retained = &self.state.vhosts[vhost].retained;
+        let retain = match retain {
+            false => Retain::Not,
+            true if !payload.is_empty() => Retain::Set,
+            // Nothing to take away: nothing to record.
+            true if retained.find(topic).is_none() => Retain::Not,
+            true => Retain::Clear, // [MQTT-3.3.1-10], [MQTT-3.3.1-11]
+        };
+        if retain == Retain::Set
+            && retained.find(topic).is_none()
+            && retained.len() >= self.settings.limits.retained
+        {
+            return self.refused("limits.retained are retained already");
+        }
+        let plain = route.recipients.is_empty()
+            && retain == Retain::Not
+            && publishing.received.is_none()
+            && publishing.will_of.is_none();
+        if !plain && self.must_wait(&publishing, &route, retain) {
+            return Published::Held;
+        }
+        let bytes = topic.len() as u64 + payload.len() as u64 + RECORD_OVERHEAD_BYTES;
+        if bytes + RECIPIENT_BYTES * route.recipients.len() as u64 > self.log.record_bytes_max() {
+            return self
+                .refused("the message and its recipients do not fit into a log segment (segment_bytes)");
+        }
+        // What a topic retains, or does not retain, may be known and not durable yet.
+        let mut wait = if publishing.retain { retained_lsn(self, vhost, topic) } else { Lsn::NONE };
+        let Route { recipients, sessions, at_most_once, dropped, passed_by } = route;
+        if !plain {
+            wait = wait.max(self.store(&publishing, recipients, retain, dropped));
+        }
+        for queue in passed_by {
+            self.counters.dropped_queue_full += 1;
+            self.message_event(|| Event::Dropped { message: None, queue, reason: DropReason::QueueFull });
+        }
+        self.send_at_most_once(&publishing, at_most_once);
+        self.serve(sessions);
+        Published::Stored(wait)
+    }
+
+    fn refused(&mut self, rule: &'static str) -> Published {
+        self.counters.refused += 1;
+        Published::Refused(rule)
+    }
+
+    /// Finds everybody whom the message goes to.
+    fn route(&mut self, publishing: &Publishing<'_>) -> Result<Route, &'static str> {
+        let mut found = core::mem::take(&mut self.subscribers);
+        found.clear();
+        self.state.vhosts[publishing.vhost].subscriptions.find(publishing.topic, &mut found);
+        let mut route = Route::default();
+        let mut outcome = Ok(());
+        for Subscriber { session, qos } in &found {
+            // [MQTT-3.8.4-6]: the lower of the publisher's and the subscription's.
+            match publishing.qos.min(*qos) {
+                QoS::AtMostOnce => route.at_most_once.push(*session),
+                qos => outcome = outcome.and(self.route_to_queue(*session, qos, publishing, &mut route)),
+            }
+        }
+        self.subscribers = found;
+        outcome.map(|()| route)
+    }
+
+    fn route_to_queue(
+        &self,
+        id: SessionId,
+        qos: QoS,
+        publishing: &Publishing<'_>,
+        route: &mut Route,
+    ) -> Result<(), &'static str> {
+        let session = self.state.session(id).expect("who subscribed has a session");
+        let queue = self.state.queue(session.queue).expect("a session owns a queue");
+        let limits = &self.settings.limits;
+        let bytes = publishing.payload.len() as u64;
+        let is_over = |messages: u64, held: u64| {
+            (limits.queue_messages > 0 && messages >= limits.queue_messages)
+                || (limits.queue_bytes > 0 && held + bytes > limits.queue_bytes)
+        };
+        let (mut messages, mut held) = (queue.len() as u64, queue.bytes());
+        if is_over(messages, held) {
+            if limits.queue_overflow == Overflow::Refuse {
+                return Err(
+                    "a queue that it goes to is at its bound (limits.queue_messages, limits.queue_bytes)",
+                );
+            }
+            let mut unsent = queue.iter().filter(|entry| entry.position >= queue.sent_to());
+            while is_over(messages, held) {
+                let Some(entry) = unsent.next() else {
+                    // All that is there may have been sent: the new one is the one that goes.
+                    route.passed_by.push(session.queue);
+                    return Ok(());
+                };
+                let stored = self.state.messages.find(entry.message).expect("a queued message is held");
+                messages -= 1;
+                held -= stored.message.body().len() as u64;
+                route.dropped.push((session.queue, entry.position, entry.message));
+            }
+        }
+        let delivery = Delivery { qos, retain: false }; // [MQTT-3.3.1-9]
+        let (position, durable) = (queue.next(), session.durable);
+        route.recipients.push(Recipient { queue: session.queue, position, delivery, durable });
+        route.sessions.push(id);
+        Ok(())
+    }
+
+    /// Whether there is no room for what has to be kept.
+    fn must_wait(&self, publishing: &Publishing<'_>, route: &Route, retain: Retain) -> bool {
+        let durable = retain != Retain::Not
+            || route.recipients.iter().any(|recipient| recipient.durable)
+            || publishing.received.is_some_and(|(session, _)| self.state.is_durable_session(session));
+        let kept = !route.recipients.is_empty() || retain == Retain::Set;
+        (durable && self.has_no_room_on_disk()) || (kept && self.has_no_room_in_memory())
+    }
+
+    fn store(
+        &mut self,
+        publishing: &Publishing<'_>,
+        recipients: Vec<Recipient>,
+        retain: Retain,
+        dropped: Vec<(QueueId, QueuePosition, MessageId)>,
+    ) -> Lsn {
+        let Publishing { vhost, topic, payload, qos, received, will_of, connection, .. } = *publishing;
+        if let (true, Some((session, packet_id)), None) =
+            (recipients.is_empty() && retain == Retain::Not, received, will_of)
+        {
+            return self.commit(Record::PacketIdReceived { session, packet_id });
+        }
+        if let (true, Some(key)) = (recipients.is_empty() && retain == Retain::Not, will_of) {
+            return self.commit(Record::WillRemoved { key: key.clone() });
+        }
+        let parts = MessageParts { address: topic.as_bytes(), properties: &[], body: payload };
+        let content = Message::new(Origin::Mqtt3, qos as u8, self.now.wall, parts);
+        let message = self.state.next_message();
+        let routed = if self.settings.message_events { recipients.clone() } else { Vec::new() };
+        let vhost = self.state.vhosts[vhost].name.clone();
+        let will_of = will_of.map(|key| key.client.clone());
+        self.counters.dropped_queue_full += dropped.len() as u64;
+        let gone = dropped.iter().map(|&(queue, position, _)| (queue, position)).collect();
+        let publication =
+            Publication { message, vhost, content, recipients, dropped: gone, retain, received, will_of };
+        let lsn = self.commit(Record::Published(publication));
+        if self.settings.message_events {
+            self.report_stored(message, connection, topic, lsn, &routed, &dropped);
+        }
+        lsn
+    }
+
+    fn report_stored(
+        &mut self,
+        message: MessageId,
+        connection: Option<ConnectionId>,
+        topic: &str,
+        lsn: Lsn,
+        routed: &[Recipient],
+        dropped: &[(QueueId, QueuePosition, MessageId)],
+    ) {
+        let address = Bytes::copy_from_slice(topic.as_bytes());
+        self.event(|| Event::Received { message, connection, address });
+        if lsn > Lsn::NONE {
+            self.event(|| Event::Stored { message, lsn });
+        }
+        for &Recipient { queue, position, .. } in routed {
+            self.event(|| Event::Routed { message, queue, position });
+        }
+        for &(queue, _, message) in dropped {
+            self.event(|| Event::Dropped { message: Some(message), queue, reason: DropReason::QueueFull });
+        }
+    }
+
+    /// Delivers to those whose queues it went to; beyond a turn's worth, later.
+    fn serve(&mut self, sessions: Vec<SessionId>) {
+        let now = self.settings.limits.turn_work;
+        for (index, session) in sessions.into_iter().enumerate() {
+            if index < now {
+                self.pump(session);
+            } else if self.attachments.contains_key(&session) {
+                self.work.push_back(Work::Pump(session));
+            }
+        }
+    }
+
+    /// Sends with QoS 0; beyond a turn's worth, later, and later ones behind it.
+    fn send_at_most_once(&mut self, publishing: &Publishing<'_>, sessions: Vec<SessionId>) {
+        let Publishing { topic, payload, qos, .. } = *publishing;
+        if sessions.is_empty() {
+            return;
+        }
+        if self.fan_outs.is_empty() && sessions.len() <= self.settings.limits.turn_work {
+            let mut shared: Option<Bytes> = None;
+            for session in sessions {
+                self.deliver_at_most_once(session, topic, payload, false, || {
+                    shared.get_or_insert_with(|| Bytes::copy_from_slice(payload)).clone()
+                });
+            }
+            return;
+        }
+        let parts = MessageParts { address: topic.as_bytes(), properties: &[], body: payload };
+        let message = Message::new(Origin::Mqtt3, qos as u8, self.now.wall, parts);
+        self.fan_outs.push_back(FanOut { message, sessions, next: 0 });
+    }
+
+    /// Goes on with the first fan-out; how many it sent.
+    pub(super) fn go_on_fanning_out(&mut self, most: usize) -> usize {
+        let Some(mut fan_out) = self.fan_outs.pop_front() else { return 0 };
+        let end = fan_out.sessions.len().min(fan_out.next + most);
+        let sent = end - fan_out.next;
+        let message = fan_out.message.clone();
+        let topic = core::str::from_utf8(message.address()).expect("topic names are UTF-8");
+        for &session in &fan_out.sessions[fan_out.next..end] {
+            self.deliver_at_most_once(session, topic, message.body(), false, || message.body_shared());
+        }
+        fan_out.next = end;
+        if end < fan_out.sessions.len() {
+            self.fan_outs.push_front(fan_out);
+        }
+        sent.max(1)
+    }
+
+    /// Sends one message with QoS 0, if the session is connected and reads fast enough.
+    pub(crate) fn deliver_at_most_once(
+        &mut self,
+        session: SessionId,
+        topic: &str,
+        payload: &[u8],
+        retain: bool,
+        shared: impl FnOnce() -> Bytes,
+    ) {
+        let Some(attachment) = self.attachments.get(&session) else { return };
+        let (id, queue) = (attachment.connection, attachment.queue);
+        let connection = self.connections.get_mut(&id).expect("an attachment has a connection");
+        if !connection.client.as_ref().is_some_and(|client| client.accepted) {
+            return; // before its CONNACK there is nobody to deliver to
+        }
+        let bytes = topic.len() + payload.len() + 16;
+        if connection.send.unsent() + bytes > self.settings.limits.unsent_bytes
+            && connection.send.unsent() > 0
+        {
+            self.counters.dropped_slow_reader += 1;
+            return self.message_event(|| Event::Dropped {
+                message: None,
+                queue,
+                reason: DropReason::SlowReader,
+            });
+        }
+        connection.send.write(bytes, |out| {
+            publish::put_header(out, topic.as_bytes(), OnWire::AtMostOnce, false, retain, payload.len());
+        });
+        connection.send.body(payload, shared);
+        self.counters.delivered += 1;
+        self.list(id);
+    }
+}
+
+fn retained_lsn(broker: &Broker, vhost: usize, topic: &str) -> Lsn {
+    broker.state.vhosts[vhost].retained.changed(topic)
+}

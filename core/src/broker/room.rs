@@ -1,0 +1,39 @@
+//! Room: on the disk, in memory, in the log's buffer. Without it publishers are held; everybody else goes on.
+
+use super::{Broker, Work};
+use crate::event::Event;
+use alloc::vec::Vec;
+
+/// Bytes of records on their way to the disk, above which publishers are held.
+const UNWRITTEN_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+impl Broker {
+    /// Whether what has to be recorded has to wait.
+    pub(super) fn has_no_room_on_disk(&self) -> bool {
+        self.log.is_full() || self.log.unwritten_bytes() > UNWRITTEN_BYTES_MAX
+    }
+
+    /// Whether what has to be kept has to wait.
+    pub(super) fn has_no_room_in_memory(&self) -> bool {
+        self.memory_full
+    }
+
+    /// Notes when there is no room, or room again; then publishers go on.
+    pub(super) fn check_room(&mut self) {
+        let bytes = self.state.messages.body_bytes();
+        let most = self.settings.limits.bodies_bytes;
+        if !self.memory_full && bytes >= most {
+            self.memory_full = true;
+            self.event(|| Event::MemoryFull);
+        } else if self.memory_full && bytes < most / 8 * 7 {
+            self.memory_full = false;
+            self.event(|| Event::MemoryHasRoom);
+        }
+        let held = self.has_no_room_on_disk() || self.has_no_room_in_memory();
+        if core::mem::replace(&mut self.publishers_held, held) && !held {
+            self.work.extend(self.parked.iter().map(|&id| Work::Unpark(id)));
+            let wills: Vec<_> = self.held_wills.iter().cloned().collect();
+            wills.iter().for_each(|key| self.publish_will(key));
+        }
+    }
+}

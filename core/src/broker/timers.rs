@@ -1,0 +1,120 @@
+//! What happens when a deadline comes: records are written, silent clients closed, sessions expire, work goes on.
+
+use super::{Broker, Ending, Work};
+use crate::event::Event;
+use crate::ids::{ConnectionId, SessionId};
+use crate::output::CloseKind;
+use crate::time::{Monotonic, WallTime, Why};
+
+/// The wall clock may jump, so a stored expiry is looked at again at least so often.
+const EXPIRY_LOOK_MS: u64 = 60_000;
+
+impl Broker {
+    pub(super) fn earliest_deadline(&self) -> Option<(Monotonic, Why)> {
+        let work = !self.work.is_empty() || !self.fan_outs.is_empty();
+        let work = work.then_some((Monotonic(0), Why::Work));
+        let expiry = self.next_expiry().map(|(at, _)| {
+            let ms = at.ms_after(self.now.wall).min(EXPIRY_LOOK_MS);
+            (self.now.monotonic.plus_ms(ms), Why::Expiry)
+        });
+        [work, self.log.deadline(), self.deadlines.first(), expiry].into_iter().flatten().min()
+    }
+
+    pub(super) fn deadline_reached(&mut self) {
+        while let Some((id, why)) = self.deadlines.pop_due(self.now.monotonic) {
+            self.timer_fired(id, why);
+        }
+        for _ in 0..self.settings.limits.turn_work {
+            match self.next_expiry() {
+                Some((at, session)) if at <= self.now.wall => self.expire(session),
+                _ => break,
+            }
+        }
+        self.do_work(self.settings.limits.turn_work);
+        let state = &mut self.state;
+        self.log
+            .due(self.now, &self.settings, &mut self.outbox, |message, place| state.written(message, place));
+    }
+
+    /// Does so many pieces of work.
+    fn do_work(&mut self, budget: usize) {
+        // What is put off again while this runs waits for the next turn.
+        let mut pieces = self.work.len();
+        let mut left = budget;
+        while left > 0 && !self.fan_outs.is_empty() {
+            left -= self.go_on_fanning_out(left).min(left);
+        }
+        while left > 0
+            && pieces > 0
+            && let Some(work) = self.work.pop_front()
+        {
+            left -= 1;
+            pieces -= 1;
+            match work {
+                Work::Parse(id) => self.parse_more(id),
+                Work::Unpark(id) => self.unpark(id),
+                Work::Pump(session) => self.pump(session),
+                Work::Owed(session) => self.serve_owed(session),
+                Work::Bury => {
+                    if self.state.bury(budget) == budget {
+                        self.work.push_back(Work::Bury);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sets the connection's one timer.
+    pub(crate) fn set_timer(&mut self, id: ConnectionId, at: Monotonic, why: Why) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.timer = Some((at, why));
+            self.deadlines.set(at, id, why);
+        }
+    }
+
+    /// Takes the connection's timer back.
+    pub(crate) fn clear_timer(&mut self, id: ConnectionId) {
+        if let Some((at, why)) = self.connections.get_mut(&id).and_then(|connection| connection.timer.take())
+        {
+            self.deadlines.clear(at, id, why);
+        }
+    }
+
+    fn timer_fired(&mut self, id: ConnectionId, why: Why) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.timer = None;
+        if why == Why::Handshake {
+            let text = "no whole CONNECT within limits.connect_ms";
+            let reason = self.reason(id, CloseKind::Limit, "§3.1", text.into());
+            return self.end(id, Ending::Ordered(reason));
+        }
+        let Some(silence_us) = connection.client.as_ref().and_then(|client| client.silence_us) else {
+            return;
+        };
+        // Whom we do not read cannot be told silent.
+        let since = if connection.paused { self.now.monotonic } else { connection.last_received };
+        let at = since.plus_us(silence_us);
+        if at > self.now.monotonic {
+            return self.set_timer(id, at, Why::KeepAlive);
+        }
+        let text = "silent for one and a half times its keep-alive";
+        let reason = self.reason(id, CloseKind::Lost, "[MQTT-3.1.2-24]", text.into());
+        self.end(id, Ending::Ordered(reason));
+    }
+
+    /// When the next durable session expires, and which.
+    fn next_expiry(&self) -> Option<(WallTime, SessionId)> {
+        let after = self.settings.limits.session_expiry_ms;
+        let &(since, session) = self.away.first()?;
+        (after > 0).then(|| (since.plus_ms(after), session))
+    }
+
+    fn expire(&mut self, id: SessionId) {
+        let client = alloc::string::String::from(
+            &*self.state.session(id).expect("who is away has a session").key.client,
+        );
+        self.counters.sessions_expired += 1;
+        let messages = self.remove_session(id);
+        self.event(|| Event::SessionExpired { client, messages });
+    }
+}

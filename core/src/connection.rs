@@ -1,0 +1,105 @@
+//! A connection, as far as it does not depend on its protocol: what came in, what goes out, and what waits.
+
+use crate::ids::{ListenerId, Lsn, SessionId};
+use crate::input::Peer;
+use crate::limits::Limits;
+use crate::mqtt::connection::Client;
+use crate::send_queue::SendQueue;
+use crate::time::{Monotonic, Why};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use bytes::{Bytes, BytesMut};
+
+/// An open connection.
+pub struct Connection {
+    /// The listener that accepted it.
+    pub listener: ListenerId,
+    /// Who is at the other end.
+    pub peer: Peer,
+    /// Received and not used yet.
+    pub input: BytesMut,
+    /// Bytes that `input` must have before it is worth a look.
+    pub needs: usize,
+    /// What is to be sent.
+    pub send: SendQueue,
+    /// Whether it is in the list of those with something to send.
+    pub listed: bool,
+    /// Replies that wait for the disk, in their order; an unheld one waits behind a held one.
+    pub replies: VecDeque<(Lsn, Reply)>,
+    /// Packets that wait for room on the disk.
+    pub parked: VecDeque<Bytes>,
+    /// Their bytes.
+    pub parked_bytes: usize,
+    /// Whether the driver was told to pause reading.
+    pub paused: bool,
+    /// The peer is gone: what it sent is handled to the end, whatever stands in the way.
+    pub closing: bool,
+    /// When something was last received.
+    pub last_received: Monotonic,
+    /// Its timer.
+    pub timer: Option<(Monotonic, Why)>,
+    /// The client, once its CONNECT was accepted.
+    pub client: Option<Box<Client>>,
+}
+
+/// A reply, encoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// A short one.
+    Short([u8; 4]),
+    /// The one that accepts the connection: deliveries may begin behind it.
+    Opening([u8; 4]),
+    /// A longer one.
+    Long(Box<[u8]>),
+}
+
+impl Connection {
+    /// A connection that was opened at `now`.
+    pub fn new(listener: ListenerId, peer: Peer, now: Monotonic) -> Connection {
+        Connection {
+            listener,
+            peer,
+            input: BytesMut::new(),
+            needs: 0,
+            send: SendQueue::default(),
+            listed: false,
+            replies: VecDeque::new(),
+            parked: VecDeque::new(),
+            parked_bytes: 0,
+            paused: false,
+            closing: false,
+            last_received: now,
+            timer: None,
+            client: None,
+        }
+    }
+
+    /// Whether its input has to wait: too many replies are held, or too much is parked.
+    pub fn is_blocked(&self, limits: &Limits) -> bool {
+        !self.closing
+            && (self.replies.len() >= limits.held_replies || self.parked_bytes >= limits.parked_bytes)
+    }
+
+    /// Whether what came in has at least one whole packet, as far as one can see.
+    pub fn has_whole_packet(&self) -> bool {
+        !self.input.is_empty() && self.input.len() >= self.needs
+    }
+
+    /// Its session, once it has one.
+    pub fn session(&self) -> Option<SessionId> {
+        self.client.as_ref().map(|client| client.session)
+    }
+
+    /// Adds a reply to the bytes to be sent.
+    pub fn put_reply(&mut self, reply: &Reply) {
+        match reply {
+            Reply::Short(bytes) | Reply::Opening(bytes) => self.send.put(bytes),
+            Reply::Long(bytes) => self.send.put(bytes),
+        }
+        if matches!(reply, Reply::Opening(_))
+            && let Some(client) = &mut self.client
+        {
+            client.accepted = true;
+        }
+    }
+}

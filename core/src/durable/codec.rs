@@ -1,0 +1,416 @@
+//! Records on disk, format 1.
+//!
+//! ```text
+//! | type (1 byte) | body length (4 bytes, least first) | body |
+//! ```
+//!
+//! In bodies, numbers are LEB128 (7 bits a byte, least first, the top bit says that more follow); strings and
+//! lists have their length before them. The types, for ever:
+//!
+//! | type | record | body |
+//! |---|---|---|
+//! | 1 | session opened | session, queue, vhost, client, at, horizon |
+//! | 2 | session attached | session, horizon |
+//! | 3 | session detached | session, at, horizon |
+//! | 4 | session removed | session, at |
+//! | 5 | subscribed | session, before, list of (filter, QoS byte) |
+//! | 6 | unsubscribed | session, list of filter |
+//! | 7 | retained queued | session, list of (position, message, delivery byte), progress: 0, or 1 and topic |
+//! | 8 | published | see `put_publication` |
+//! | 9 | packet id received | session, packet id |
+//! | 10 | packet id released | session, packet id |
+//! | 11 | releasing | queue, position |
+//! | 12 | settled | queue, position |
+//! | 13 | horizon moved | queue, position |
+//! | 14 | will set | vhost, client, retain byte, message |
+//! | 15 | will removed | vhost, client |
+//!
+//! A message: origin byte, level byte, published at, expires at, address, properties, body length, CRC-32C of the
+//! body (4 bytes, least first), body. So a body can be read back and checked by its place alone.
+
+use super::checksum;
+use super::record::{ClientKey, Publication, Recipient, Record, Retain, Will};
+use crate::ids::{MessageId, QueueId, QueuePosition, SessionId};
+use crate::message::{Message, MessageParts, Origin};
+use crate::mqtt::packet::{PacketId, QoS};
+use crate::queue::Delivery;
+use crate::routing::retained::Progress;
+use crate::time::WallTime;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Bytes before a record's body.
+pub const RECORD_HEADER: usize = 5;
+
+/// Where a body stands in what was encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodySpan {
+    /// Its first byte.
+    pub offset: usize,
+    /// Bytes.
+    pub length: u32,
+    /// CRC-32C.
+    pub checksum: u32,
+}
+
+/// Why a record cannot be read although its batch's checksum is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// Written by a newer version.
+    #[error("record type {0} is unknown to this version of vowmq")]
+    UnknownType(u8),
+    /// Not as this version writes it.
+    #[error("a record of type {0} does not have the form that its type demands")]
+    Malformed(u8),
+    /// The list of records ends within a record.
+    #[error("a record goes beyond the end of its batch")]
+    Truncated,
+}
+
+/// Appends `record`, without what of it need not survive; where its message's body stands, if it has one.
+pub fn encode(record: &Record, out: &mut Vec<u8>) -> Option<BodySpan> {
+    let start = out.len();
+    out.extend_from_slice(&[type_of(record), 0, 0, 0, 0]);
+    let span = put_body(record, out);
+    let length = u32::try_from(out.len() - start - RECORD_HEADER).expect("a record fits into a segment");
+    out[start + 1..start + RECORD_HEADER].copy_from_slice(&length.to_le_bytes());
+    span
+}
+
+fn type_of(record: &Record) -> u8 {
+    match record {
+        Record::SessionOpened { .. } => 1,
+        Record::SessionAttached { .. } => 2,
+        Record::SessionDetached { .. } => 3,
+        Record::SessionRemoved { .. } => 4,
+        Record::Subscribed { .. } => 5,
+        Record::Unsubscribed { .. } => 6,
+        Record::RetainedQueued { .. } => 7,
+        Record::Published(_) => 8,
+        Record::PacketIdReceived { .. } => 9,
+        Record::PacketIdReleased { .. } => 10,
+        Record::Releasing { .. } => 11,
+        Record::Settled { .. } => 12,
+        Record::HorizonMoved { .. } => 13,
+        Record::WillSet { .. } => 14,
+        Record::WillRemoved { .. } => 15,
+    }
+}
+
+fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<BodySpan> {
+    match record {
+        Record::SessionOpened { session, queue, key, durable: _, at, horizon } => {
+            put_numbers(out, &[session.0, queue.0]);
+            put_key(out, key);
+            put_numbers(out, &[at.0, horizon.0]);
+        }
+        Record::SessionAttached { session, horizon } => put_numbers(out, &[session.0, horizon.0]),
+        Record::SessionDetached { session, at, horizon } => put_numbers(out, &[session.0, at.0, horizon.0]),
+        Record::SessionRemoved { session, at } => put_numbers(out, &[session.0, at.0]),
+        Record::Subscribed { session, filters, before } => {
+            put_numbers(out, &[session.0, before.0, filters.len() as u64]);
+            for (filter, qos) in filters {
+                put_bytes(out, filter.as_bytes());
+                out.push(*qos as u8);
+            }
+        }
+        Record::Unsubscribed { session, filters } => {
+            put_numbers(out, &[session.0, filters.len() as u64]);
+            filters.iter().for_each(|filter| put_bytes(out, filter.as_bytes()));
+        }
+        Record::RetainedQueued { session, entries, progress } => {
+            put_numbers(out, &[session.0, entries.len() as u64]);
+            for (position, message, delivery) in entries {
+                put_numbers(out, &[position.0, message.0]);
+                out.push(delivery.to_byte());
+            }
+            match progress {
+                Progress::Done => out.push(0),
+                Progress::After(topic) => {
+                    out.push(1);
+                    put_bytes(out, topic.as_bytes());
+                }
+            }
+        }
+        Record::Published(publication) => return Some(put_publication(out, publication)),
+        Record::PacketIdReceived { session, packet_id } | Record::PacketIdReleased { session, packet_id } => {
+            put_numbers(out, &[session.0, packet_id.get().into()]);
+        }
+        Record::Releasing { queue, position }
+        | Record::Settled { queue, position }
+        | Record::HorizonMoved { queue, position } => put_numbers(out, &[queue.0, position.0]),
+        Record::WillSet { key, will } => {
+            put_key(out, key);
+            out.push(will.retain.into());
+            put_message(out, &will.content);
+        }
+        Record::WillRemoved { key } => put_key(out, key),
+    }
+    None
+}
+
+/// Message id, vhost, retain byte, received (0, or 1 and session and packet id), will of (0, or 1 and client), list
+/// of dropped (queue, position), list of recipients (queue, position, delivery byte), message.
+fn put_publication(out: &mut Vec<u8>, publication: &Publication) -> BodySpan {
+    put_number(out, publication.message.0);
+    put_bytes(out, publication.vhost.as_bytes());
+    out.push(publication.retain as u8);
+    match publication.received {
+        None => out.push(0),
+        Some((session, packet_id)) => {
+            out.push(1);
+            put_numbers(out, &[session.0, packet_id.get().into()]);
+        }
+    }
+    match &publication.will_of {
+        None => out.push(0),
+        Some(client) => {
+            out.push(1);
+            put_bytes(out, client.as_bytes());
+        }
+    }
+    put_number(out, publication.dropped.len() as u64);
+    publication.dropped.iter().for_each(|(queue, position)| put_numbers(out, &[queue.0, position.0]));
+    put_number(out, publication.recipients.iter().filter(|recipient| recipient.durable).count() as u64);
+    for recipient in publication.recipients.iter().filter(|recipient| recipient.durable) {
+        put_numbers(out, &[recipient.queue.0, recipient.position.0]);
+        out.push(recipient.delivery.to_byte());
+    }
+    put_message(out, &publication.content)
+}
+
+fn put_message(out: &mut Vec<u8>, message: &Message) -> BodySpan {
+    out.extend_from_slice(&[message.origin as u8, message.level]);
+    put_numbers(out, &[message.published_at.0, message.expires_at.0]);
+    put_bytes(out, message.address());
+    put_bytes(out, message.properties());
+    let body = message.body();
+    let length = u32::try_from(body.len()).expect("packets are shorter than 2^28 bytes");
+    let checksum = checksum(body);
+    put_number(out, length.into());
+    out.extend_from_slice(&checksum.to_le_bytes());
+    let offset = out.len();
+    out.extend_from_slice(body);
+    BodySpan { offset, length, checksum }
+}
+
+fn put_key(out: &mut Vec<u8>, key: &ClientKey) {
+    put_bytes(out, key.vhost.as_bytes());
+    put_bytes(out, key.client.as_bytes());
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
+    numbers.iter().for_each(|number| put_number(out, *number));
+}
+
+fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Reads the record at `offset` in `bytes`; it, where its message's body stands in `bytes`, and where the next
+/// record begins.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn decode(bytes: &[u8], offset: usize) -> Result<(Record, Option<BodySpan>, usize), CodecError> {
+    let header = bytes.get(offset..offset + RECORD_HEADER).ok_or(CodecError::Truncated)?;
+    let kind = header[0];
+    let length = u32::from_le_bytes([header[1], header[2], header[3], header[4]]) as usize;
+    let end = offset + RECORD_HEADER + length;
+    if end > bytes.len() {
+        return Err(CodecError::Truncated);
+    }
+    if !(1..=15).contains(&kind) {
+        return Err(CodecError::UnknownType(kind));
+    }
+    let mut fields = Fields { bytes: &bytes[..end], at: offset + RECORD_HEADER, span: None };
+    let record = fields.record(kind).ok_or(CodecError::Malformed(kind))?;
+    if fields.at != end {
+        return Err(CodecError::Malformed(kind));
+    }
+    Ok((record, fields.span, end))
+}
+
+struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    span: Option<BodySpan>,
+}
+
+impl Fields<'_> {
+    fn record(&mut self, kind: u8) -> Option<Record> {
+        Some(match kind {
+            1 => {
+                let (session, queue) = (self.session()?, self.queue()?);
+                let key = self.key()?;
+                let (at, horizon) = (self.wall()?, self.position()?);
+                Record::SessionOpened { session, queue, key, durable: true, at, horizon }
+            }
+            2 => Record::SessionAttached { session: self.session()?, horizon: self.position()? },
+            3 => {
+                let (session, at, horizon) = (self.session()?, self.wall()?, self.position()?);
+                Record::SessionDetached { session, at, horizon }
+            }
+            4 => Record::SessionRemoved { session: self.session()?, at: self.wall()? },
+            5 => {
+                let (session, before) = (self.session()?, MessageId(self.number()?));
+                let filters = self.list(|f| Some((f.text()?, QoS::from_bits(f.byte()?)?)))?;
+                Record::Subscribed { session, filters, before }
+            }
+            6 => Record::Unsubscribed { session: self.session()?, filters: self.list(Fields::text)? },
+            7 => self.retained_queued()?,
+            8 => Record::Published(self.publication()?),
+            9 => Record::PacketIdReceived { session: self.session()?, packet_id: self.packet_id()? },
+            10 => Record::PacketIdReleased { session: self.session()?, packet_id: self.packet_id()? },
+            11 => Record::Releasing { queue: self.queue()?, position: self.position()? },
+            12 => Record::Settled { queue: self.queue()?, position: self.position()? },
+            13 => Record::HorizonMoved { queue: self.queue()?, position: self.position()? },
+            14 => {
+                let (key, retain) = (self.key()?, self.flag()?);
+                let content = self.message()?;
+                self.span = None;
+                Record::WillSet { key, will: Will { content, retain, durable: true } }
+            }
+            15 => Record::WillRemoved { key: self.key()? },
+            _ => return None,
+        })
+    }
+
+    fn retained_queued(&mut self) -> Option<Record> {
+        let session = self.session()?;
+        let entries =
+            self.list(|f| Some((f.position()?, MessageId(f.number()?), Delivery::from_byte(f.byte()?)?)))?;
+        let progress = if self.flag()? { Progress::After(self.text()?) } else { Progress::Done };
+        Some(Record::RetainedQueued { session, entries, progress })
+    }
+
+    fn publication(&mut self) -> Option<Publication> {
+        let message = MessageId(self.number()?);
+        let vhost = self.text()?;
+        let retain = match self.byte()? {
+            0 => Retain::Not,
+            1 => Retain::Set,
+            2 => Retain::Clear,
+            _ => return None,
+        };
+        let received = if self.flag()? { Some((self.session()?, self.packet_id()?)) } else { None };
+        let will_of = if self.flag()? { Some(self.text()?) } else { None };
+        let dropped = self.list(|f| Some((f.queue()?, f.position()?)))?;
+        let recipients = self.list(|f| {
+            let (queue, position) = (f.queue()?, f.position()?);
+            Some(Recipient { queue, position, delivery: Delivery::from_byte(f.byte()?)?, durable: true })
+        })?;
+        let content = self.message()?;
+        Some(Publication { message, vhost, content, recipients, dropped, retain, received, will_of })
+    }
+
+    fn message(&mut self) -> Option<Message> {
+        let origin = Origin::from_byte(self.byte()?)?;
+        let level = self.byte()?;
+        let (published_at, expires_at) = (self.wall()?, self.wall()?);
+        let address = self.span()?;
+        let properties = self.span()?;
+        let length = usize::try_from(self.number()?).ok()?;
+        let sum = self.take(4)?;
+        let sum = u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]);
+        let offset = self.at;
+        self.take(length)?;
+        let body = &self.bytes[offset..offset + length];
+        self.span = Some(BodySpan { offset, length: u32::try_from(length).ok()?, checksum: sum });
+        let parts = MessageParts { address: &self.bytes[address], properties: &self.bytes[properties], body };
+        core::str::from_utf8(parts.address).ok()?;
+        let mut message = Message::new(origin, level, published_at, parts);
+        message.expires_at = expires_at;
+        Some(message)
+    }
+
+    fn key(&mut self) -> Option<ClientKey> {
+        Some(ClientKey { vhost: self.text()?, client: self.text()? })
+    }
+
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = usize::try_from(self.number()?).ok()?;
+        // An item takes a byte at least: a false count is noticed before memory is taken for it.
+        if count > self.bytes.len() - self.at {
+            return None;
+        }
+        let mut items = Vec::with_capacity(count);
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Some(items)
+    }
+
+    fn session(&mut self) -> Option<SessionId> {
+        self.number().map(SessionId)
+    }
+
+    fn queue(&mut self) -> Option<QueueId> {
+        self.number().map(QueueId)
+    }
+
+    fn position(&mut self) -> Option<QueuePosition> {
+        self.number().map(QueuePosition)
+    }
+
+    fn wall(&mut self) -> Option<WallTime> {
+        self.number().map(WallTime)
+    }
+
+    fn packet_id(&mut self) -> Option<PacketId> {
+        PacketId::new(u16::try_from(self.number()?).ok()?)
+    }
+
+    fn text(&mut self) -> Option<Box<str>> {
+        let span = self.span()?;
+        core::str::from_utf8(&self.bytes[span]).ok().map(Box::from)
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    fn span(&mut self) -> Option<core::ops::Range<usize>> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let from = self.at;
+        self.take(length)?;
+        Some(from..from + length)
+    }
+
+    fn take(&mut self, count: usize) -> Option<&[u8]> {
+        let taken = self.bytes.get(self.at..self.at.checked_add(count)?)?;
+        self.at += count;
+        Some(taken)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                // The tenth byte has room for one bit, and no number ends in a byte that adds nothing.
+                return (bits << shift >> shift == bits && (shift == 0 || byte != 0)).then_some(number);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,426 @@
+//! The log's writer: records gather into batches; one batch at a time is written and synced.
+//!
+//! Group commit without a timer: while a batch is in flight, new records gather; when it ends they go as the next
+//! one. `append` only gathers; `due` writes, so that all inputs of one turn share a batch. Records that somebody
+//! waits for (`want`) are due at once, others after a while or when there are many.
+//!
+//! Crash story of a new segment: 1. created, reserved, its directory entry synced (`preparation`). 2. Its header
+//! and first batch go in one write with one sync. 3. Only then is anything in it acknowledged. A crash between 1.
+//! and 3. leaves zeros or a torn beginning, which recovery passes by: nothing there was acknowledged.
+
+use super::batch::{self, BATCH_HEADER, BatchHeader};
+use super::codec;
+use super::place::Place;
+use super::preparation::{Preparation, Prepared};
+use super::record::Record;
+use super::segment::{self, SegmentHeader};
+use super::{SECTOR, whole_sectors};
+use crate::ids::{Lsn, MessageId, OpId, RecoveryCount, SegmentNumber, StoreId};
+use crate::input::{DiskError, DiskReply};
+use crate::limits::{Settings, SyncPolicy};
+use crate::outbox::Outbox;
+use crate::output::DiskRequest;
+use crate::time::{Monotonic, Now, Why};
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+/// A batch is closed at this size, so that no acknowledgement waits for more than it must.
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// Milliseconds after which an idle log writes a witness: a batch without records that says what is synced.
+const WITNESS_MS: u64 = 500;
+
+/// Where the log stands when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The store.
+    pub store: StoreId,
+    /// The recoveries behind it.
+    pub recovery_count: RecoveryCount,
+    /// The segment that is open: its header is durable, nothing follows.
+    pub segment: SegmentNumber,
+    /// The checksum of the last batch.
+    pub previous: u32,
+    /// The last record, which is durable.
+    pub last: Lsn,
+}
+
+/// The log.
+pub struct Log {
+    store: StoreId,
+    recovery_count: RecoveryCount,
+    segment: SegmentNumber,
+    /// Where the next batch goes.
+    offset: u64,
+    previous: u32,
+    last: Lsn,
+    durable: Lsn,
+    synced: Lsn,
+    wanted: Lsn,
+    gathering: VecDeque<Gathering>,
+    in_flight: Option<InFlight>,
+    preparation: Preparation,
+    lazy_at: Option<Monotonic>,
+    sync_at: Option<Monotonic>,
+    witness_at: Option<Monotonic>,
+    /// The last batch does not need a witness: it has one, or is one.
+    witnessed: bool,
+    /// What was written since start.
+    pub written: Written,
+}
+
+/// Counters of the log.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Written {
+    /// Records.
+    pub records: u64,
+    /// Batches.
+    pub batches: u64,
+    /// Syncs.
+    pub syncs: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Records on their way into a batch. `bytes` begins with room for the header.
+struct Gathering {
+    bytes: Vec<u8>,
+    first: Lsn,
+    records: u32,
+    bodies: Vec<(MessageId, codec::BodySpan)>,
+}
+
+#[derive(Clone, Copy)]
+struct InFlight {
+    op: OpId,
+    /// Durable when it ends.
+    durable: Lsn,
+    /// Synced when it ends.
+    synced: Lsn,
+    doing: &'static str,
+}
+
+/// What an operation's end means for the broker.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LogEvent {
+    /// Nothing.
+    Nothing,
+    /// More is durable.
+    Durable,
+    /// The disk is full, for this reason.
+    Full(String),
+    /// The disk has room again.
+    RoomAgain,
+    /// The disk failed while doing this.
+    Failed(&'static str, DiskError),
+}
+
+impl Log {
+    /// The log, opened.
+    pub fn new(opening: Opening, segment_bytes: u64) -> Log {
+        Log {
+            store: opening.store,
+            recovery_count: opening.recovery_count,
+            segment: opening.segment,
+            offset: SECTOR,
+            previous: opening.previous,
+            last: opening.last,
+            durable: opening.last,
+            synced: opening.last,
+            wanted: Lsn::NONE,
+            gathering: VecDeque::new(),
+            in_flight: None,
+            preparation: Preparation::new(opening.segment.next(), segment_bytes),
+            lazy_at: None,
+            sync_at: None,
+            witness_at: None,
+            witnessed: true,
+            written: Written::default(),
+        }
+    }
+
+    /// The last record that is durable.
+    pub fn durable(&self) -> Lsn {
+        self.durable
+    }
+
+    /// The last record.
+    pub fn last(&self) -> Lsn {
+        self.last
+    }
+
+    /// The segment that is written.
+    pub fn segment(&self) -> SegmentNumber {
+        self.segment
+    }
+
+    /// Whether the disk has no room for another segment.
+    pub fn is_full(&self) -> bool {
+        self.preparation.is_full()
+    }
+
+    /// Whether less than a quarter of the last segment that the disk has room for is left.
+    pub fn is_nearly_out_of_reserve(&self) -> bool {
+        self.is_full() && self.offset > self.preparation.segment_bytes() / 4 * 3
+    }
+
+    /// Whether records wait for a segment that the disk has no room for.
+    pub fn is_stuck(&self) -> bool {
+        let waits = self.gathering.front().is_some_and(|gathering| self.waits_for_segment(gathering));
+        self.in_flight.is_none() && waits && self.preparation.is_full()
+    }
+
+    /// Bytes of records that are not written yet.
+    pub fn unwritten_bytes(&self) -> usize {
+        self.gathering.iter().map(|gathering| gathering.bytes.len()).sum()
+    }
+
+    /// Bytes of one record at the most.
+    pub fn record_bytes_max(&self) -> u64 {
+        self.preparation.segment_bytes() - SECTOR - BATCH_HEADER as u64
+    }
+
+    /// Begins to make the next segment.
+    pub fn start(&mut self, now: Now, outbox: &mut Outbox) {
+        self.preparation.start(now.monotonic, outbox);
+    }
+
+    /// Adds a record to the log; its number.
+    pub fn append(
+        &mut self,
+        now: Now,
+        record: &Record,
+        message: Option<MessageId>,
+        settings: &Settings,
+    ) -> Lsn {
+        let limit = BATCH_BYTES.min((self.preparation.segment_bytes() / 2) as usize);
+        let lsn = self.last.next();
+        if self.gathering.back().is_none_or(|gathering| gathering.bytes.len() >= limit) {
+            self.gathering.push_back(Gathering::new(lsn));
+        }
+        let mut gathering = self.gathering.pop_back().expect("one was added if there was none");
+        let before = gathering.bytes.len();
+        let mut span = codec::encode(record, &mut gathering.bytes);
+        if gathering.bytes.len() > limit && gathering.records > 0 {
+            // It goes into a batch of its own, so that no batch outgrows a segment.
+            let own = gathering.bytes.split_off(before);
+            self.gathering.push_back(gathering);
+            gathering = Gathering::new(lsn);
+            gathering.bytes.extend_from_slice(&own);
+            if let Some(span) = &mut span {
+                span.offset = span.offset - before + BATCH_HEADER;
+            }
+        }
+        gathering.records += 1;
+        if let (Some(message), Some(span)) = (message, span) {
+            gathering.bodies.push((message, span));
+        }
+        self.gathering.push_back(gathering);
+        self.last = lsn;
+        self.written.records += 1;
+        if self.lazy_at.is_none() {
+            self.lazy_at = Some(now.monotonic.plus_ms(settings.limits.lazy_sync_ms));
+        }
+        if self.gathering.len() > 1 || self.unwritten_bytes() >= settings.limits.lazy_sync_bytes {
+            self.lazy_at = Some(now.monotonic);
+        }
+        lsn
+    }
+
+    /// Somebody waits for `lsn`.
+    pub fn want(&mut self, lsn: Lsn) {
+        self.wanted = self.wanted.max(lsn);
+    }
+
+    /// When `due` wants to be called.
+    pub fn deadline(&self) -> Option<(Monotonic, Why)> {
+        let space = self.preparation.deadline().map(|at| (at, Why::Space));
+        if self.in_flight.is_some() {
+            return space;
+        }
+        let write = self.gathering.front().and_then(|gathering| {
+            let at = if self.wanted >= gathering.first { Some(Monotonic(0)) } else { self.lazy_at };
+            at.filter(|_| !self.waits_for_segment(gathering)).map(|at| (at, Why::Flush))
+        });
+        let sync = self.sync_at.map(|at| (at, Why::Flush));
+        let witness = self.witness_at.filter(|_| self.gathering.is_empty()).map(|at| (at, Why::Witness));
+        [space, write, sync, witness].into_iter().flatten().min()
+    }
+
+    /// Whether it goes into a segment that is not there yet.
+    fn waits_for_segment(&self, gathering: &Gathering) -> bool {
+        !self.fits(gathering) && !self.preparation.is_ready()
+    }
+
+    fn fits(&self, gathering: &Gathering) -> bool {
+        let padded = whole_sectors(gathering.bytes.len() as u64);
+        self.offset + padded <= self.preparation.segment_bytes()
+    }
+
+    /// Writes what is due; the places of the bodies written go to `placed`.
+    pub fn due(
+        &mut self,
+        now: Now,
+        settings: &Settings,
+        outbox: &mut Outbox,
+        placed: impl FnMut(MessageId, Place),
+    ) {
+        self.preparation.start(now.monotonic, outbox);
+        if self.in_flight.is_some() {
+            return;
+        }
+        let wanted = self.gathering.front().is_some_and(|gathering| self.wanted >= gathering.first);
+        let passed = |at: Option<Monotonic>| at.is_some_and(|at| at <= now.monotonic);
+        if !self.gathering.is_empty() && (wanted || passed(self.lazy_at)) {
+            self.write(now, settings, outbox, placed);
+        } else if passed(self.sync_at) {
+            self.sync(outbox);
+        } else if passed(self.witness_at) && self.gathering.is_empty() {
+            self.gathering.push_back(Gathering::new(self.last.next()));
+            self.write(now, settings, outbox, placed);
+        }
+    }
+
+    fn write(
+        &mut self,
+        now: Now,
+        settings: &Settings,
+        outbox: &mut Outbox,
+        mut placed: impl FnMut(MessageId, Place),
+    ) {
+        let Some(gathering) = self.gathering.pop_front() else { return };
+        let mut header = None;
+        if !self.fits(&gathering) {
+            if self.synced < self.durable {
+                // Not under "always": a later segment must not survive an earlier one.
+                self.gathering.push_front(gathering);
+                return self.sync(outbox);
+            }
+            let Some(segment) = self.preparation.take(now.monotonic, outbox) else {
+                self.gathering.push_front(gathering);
+                return;
+            };
+            self.segment = segment;
+            self.offset = 0;
+            header = Some(Bytes::from(segment::encode(&self.segment_header(now, gathering.first))));
+        }
+        let offset = self.offset;
+        let batch_at = offset + header.as_ref().map_or(0, |header| header.len() as u64);
+        let last = Lsn(gathering.first.0 + u64::from(gathering.records) - 1);
+        for (message, span) in &gathering.bodies {
+            let offset = batch_at + span.offset as u64;
+            let place = Place { segment: self.segment, offset, length: span.length, checksum: span.checksum };
+            placed(*message, place);
+        }
+        self.witnessed = gathering.records == 0;
+        let batch = self.seal(now, gathering);
+        self.offset = batch_at + batch.len() as u64;
+        let sync = self.is_sync_due(now, settings.sync);
+        self.written.batches += 1;
+        self.written.bytes += self.offset - offset;
+        let chunks = header.into_iter().chain([batch]).collect();
+        let op = outbox.disk(DiskRequest::Write { segment: self.segment, offset, chunks, sync });
+        let synced = if sync { last } else { self.synced };
+        self.written.syncs += u64::from(sync);
+        self.in_flight = Some(InFlight { op, durable: last, synced, doing: "writing the log" });
+        self.witness_at = None;
+        self.lazy_at = if self.gathering.is_empty() { None } else { Some(now.monotonic) };
+    }
+
+    fn seal(&mut self, now: Now, gathering: Gathering) -> Bytes {
+        let mut bytes = gathering.bytes;
+        let header = BatchHeader {
+            store: self.store,
+            segment: self.segment,
+            first: gathering.first,
+            records: gathering.records,
+            previous: self.previous,
+            recovery_count: self.recovery_count,
+            synced: self.synced,
+            checkpoint: None,
+            at: now.wall,
+        };
+        self.previous = batch::seal(&mut bytes, &header);
+        Bytes::from(bytes)
+    }
+
+    fn segment_header(&self, now: Now, first: Lsn) -> SegmentHeader {
+        SegmentHeader {
+            store: self.store,
+            segment: self.segment,
+            first,
+            previous: self.previous,
+            recovery_count: self.recovery_count,
+            synced: self.synced,
+            at: now.wall,
+        }
+    }
+
+    /// Whether this write is synced; if not, when there is to be a sync.
+    fn is_sync_due(&mut self, now: Now, policy: SyncPolicy) -> bool {
+        match policy {
+            SyncPolicy::Always => true,
+            SyncPolicy::Never => false,
+            SyncPolicy::EveryMs(interval) => {
+                let at = *self.sync_at.get_or_insert(now.monotonic.plus_ms(interval));
+                let due = at <= now.monotonic;
+                if due {
+                    self.sync_at = None;
+                }
+                due
+            }
+        }
+    }
+
+    fn sync(&mut self, outbox: &mut Outbox) {
+        self.sync_at = None;
+        self.written.syncs += 1;
+        let op = outbox.disk(DiskRequest::Sync { segment: self.segment });
+        self.in_flight =
+            Some(InFlight { op, durable: self.durable, synced: self.durable, doing: "syncing the log" });
+    }
+
+    /// A disk operation ended.
+    pub fn disk_done(
+        &mut self,
+        now: Now,
+        op: OpId,
+        result: Result<DiskReply, DiskError>,
+        settings: &Settings,
+        outbox: &mut Outbox,
+    ) -> LogEvent {
+        if let Some(flight) = self.in_flight.filter(|flight| flight.op == op) {
+            self.in_flight = None;
+            return match result {
+                Ok(_) => self.landed(now, flight),
+                Err(error) => LogEvent::Failed(flight.doing, error),
+            };
+        }
+        match self.preparation.disk_done(now.monotonic, op, result, settings, outbox) {
+            Prepared::Going | Prepared::Foreign(_) => LogEvent::Nothing,
+            Prepared::Full(why) => LogEvent::Full(why),
+            Prepared::RoomAgain => LogEvent::RoomAgain,
+            Prepared::Failed(doing, error) => LogEvent::Failed(doing, error),
+        }
+    }
+
+    fn landed(&mut self, now: Now, flight: InFlight) -> LogEvent {
+        self.synced = self.synced.max(flight.synced);
+        if !self.witnessed && self.synced == self.last {
+            self.witness_at = Some(now.monotonic.plus_ms(WITNESS_MS));
+        }
+        let more = flight.durable > self.durable;
+        self.durable = self.durable.max(flight.durable);
+        if more { LogEvent::Durable } else { LogEvent::Nothing }
+    }
+}
+
+impl Gathering {
+    fn new(first: Lsn) -> Gathering {
+        let mut bytes = Vec::with_capacity(SECTOR as usize);
+        bytes.resize(BATCH_HEADER, 0);
+        Gathering { bytes, first, records: 0, bodies: Vec::new() }
+    }
+}

@@ -1,0 +1,32 @@
+//! What survives: records, the log they are kept in, the state they build, the gate that holds what waits for
+//! them, and recovery.
+//!
+//! A fact that must survive is a `Record`. Only `State::apply` changes durable state, live and in recovery alike.
+
+pub mod batch;
+pub mod codec;
+pub mod gate;
+pub mod log;
+pub mod place;
+pub mod preparation;
+pub mod record;
+pub mod recovery;
+pub mod segment;
+pub mod state;
+
+use crc::{CRC_32_ISCSI, Crc, Table};
+
+/// Bytes of a sector: the unit in which a disk writes or tears, as far as the log relies on one.
+pub const SECTOR: u64 = 4096;
+
+static CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
+
+/// CRC-32C.
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+    CASTAGNOLI.checksum(bytes)
+}
+
+/// `bytes` rounded up to whole sectors.
+pub(crate) fn whole_sectors(bytes: u64) -> u64 {
+    bytes.next_multiple_of(SECTOR)
+}

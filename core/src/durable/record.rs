@@ -1,0 +1,233 @@
+//! Records: durable facts, one each. What they look like on disk is in `codec`.
+//!
+//! The live path makes the same records for clean sessions and applies them in the same way; only those of which
+//! something must survive go to the log (`Record::is_durable`).
+
+use super::state::State;
+use crate::ids::{MessageId, QueueId, QueuePosition, SessionId};
+use crate::message::Message;
+use crate::mqtt::packet::{PacketId, QoS};
+use crate::queue::Delivery;
+use crate::routing::retained::Progress;
+use crate::time::WallTime;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Whose session or will: a client identifier within a virtual host.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClientKey {
+    /// The virtual host.
+    pub vhost: Box<str>,
+    /// The client's identifier.
+    pub client: Box<str>,
+}
+
+/// One fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A session was made, its client connected.
+    SessionOpened {
+        /// Its number.
+        session: SessionId,
+        /// Its queue.
+        queue: QueueId,
+        /// Its client.
+        key: ClientKey,
+        /// Whether it outlives its connection.
+        durable: bool,
+        /// When.
+        at: WallTime,
+        /// Positions below it may be delivered.
+        horizon: QueuePosition,
+    },
+    /// A session's client came back.
+    SessionAttached {
+        /// The session.
+        session: SessionId,
+        /// Positions below it may be delivered.
+        horizon: QueuePosition,
+    },
+    /// A session's client went; its expiry runs from `at`.
+    SessionDetached {
+        /// The session.
+        session: SessionId,
+        /// When.
+        at: WallTime,
+        /// Positions from here on were never delivered.
+        horizon: QueuePosition,
+    },
+    /// A session ended, with all it had.
+    SessionRemoved {
+        /// The session.
+        session: SessionId,
+        /// When.
+        at: WallTime,
+    },
+    /// A session subscribed. It is owed the retained messages that match and are older than `before`.
+    Subscribed {
+        /// The session.
+        session: SessionId,
+        /// Filters with the QoS granted.
+        filters: Vec<(Box<str>, QoS)>,
+        /// The id that the next message gets.
+        before: MessageId,
+    },
+    /// A session unsubscribed.
+    Unsubscribed {
+        /// The session.
+        session: SessionId,
+        /// The filters.
+        filters: Vec<Box<str>>,
+    },
+    /// Some of the retained messages that a session is owed were put into its queue.
+    RetainedQueued {
+        /// The session.
+        session: SessionId,
+        /// What was put there.
+        entries: Vec<(QueuePosition, MessageId, Delivery)>,
+        /// How far the first filter that is owed any has been seen.
+        progress: Progress,
+    },
+    /// A message was published.
+    Published(Publication),
+    /// A publisher's QoS 2 packet identifier was taken, for a message that nothing durable is owed.
+    PacketIdReceived {
+        /// The publisher's session.
+        session: SessionId,
+        /// The identifier.
+        packet_id: PacketId,
+    },
+    /// A publisher released a QoS 2 packet identifier.
+    PacketIdReleased {
+        /// The publisher's session.
+        session: SessionId,
+        /// The identifier.
+        packet_id: PacketId,
+    },
+    /// A subscriber has taken a QoS 2 message over (PUBREC).
+    Releasing {
+        /// The queue.
+        queue: QueueId,
+        /// The entry.
+        position: QueuePosition,
+    },
+    /// A consumer acknowledged an entry to the end.
+    Settled {
+        /// The queue.
+        queue: QueueId,
+        /// The entry.
+        position: QueuePosition,
+    },
+    /// A queue may deliver up to here.
+    HorizonMoved {
+        /// The queue.
+        queue: QueueId,
+        /// Positions below it may be delivered.
+        position: QueuePosition,
+    },
+    /// A client left a will.
+    WillSet {
+        /// The client.
+        key: ClientKey,
+        /// The will.
+        will: Will,
+    },
+    /// A client's will is void.
+    WillRemoved {
+        /// The client.
+        key: ClientKey,
+    },
+}
+
+/// A message with all that its publishing does: one atomic fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    /// Its id.
+    pub message: MessageId,
+    /// Its virtual host.
+    pub vhost: Box<str>,
+    /// The message.
+    pub content: Message,
+    /// Whom it goes to.
+    pub recipients: Vec<Recipient>,
+    /// What had to go from queues at their bound.
+    pub dropped: Vec<(QueueId, QueuePosition)>,
+    /// What it does to its topic.
+    pub retain: Retain,
+    /// The publisher's session and QoS 2 packet identifier, which it takes.
+    pub received: Option<(SessionId, PacketId)>,
+    /// The client whose will it was, which is void by this.
+    pub will_of: Option<Box<str>>,
+}
+
+/// A queue that a message goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recipient {
+    /// The queue.
+    pub queue: QueueId,
+    /// Its place there.
+    pub position: QueuePosition,
+    /// How it is delivered.
+    pub delivery: Delivery,
+    /// Whether the queue survives; others are not written.
+    pub durable: bool,
+}
+
+/// What a message does to its topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Retain {
+    /// Nothing.
+    Not = 0,
+    /// It is retained in place of what was.
+    Set = 1,
+    /// What was retained is taken away.
+    Clear = 2,
+}
+
+/// A will.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Will {
+    /// What is published.
+    pub content: Message,
+    /// Whether it is retained.
+    pub retain: bool,
+    /// Whether it survives a crash of the broker.
+    pub durable: bool,
+}
+
+impl Record {
+    /// Whether anything of it must survive.
+    pub fn is_durable(&self, state: &State) -> bool {
+        match self {
+            Record::SessionOpened { durable, .. } => *durable,
+            Record::SessionAttached { session, .. }
+            | Record::SessionDetached { session, .. }
+            | Record::SessionRemoved { session, .. }
+            | Record::Subscribed { session, .. }
+            | Record::Unsubscribed { session, .. }
+            | Record::RetainedQueued { session, .. }
+            | Record::PacketIdReceived { session, .. }
+            | Record::PacketIdReleased { session, .. } => state.is_durable_session(*session),
+            Record::Published(publication) => publication.is_durable(state),
+            Record::Releasing { queue, .. }
+            | Record::Settled { queue, .. }
+            | Record::HorizonMoved { queue, .. } => state.is_durable_queue(*queue),
+            Record::WillSet { will, .. } => will.durable,
+            Record::WillRemoved { key } => state.wills.get(key).is_some_and(|will| will.durable),
+        }
+    }
+}
+
+impl Publication {
+    fn is_durable(&self, state: &State) -> bool {
+        self.retain != Retain::Not
+            || self.recipients.iter().any(|recipient| recipient.durable)
+            || self.received.is_some_and(|(session, _)| state.is_durable_session(session))
+            || self.dropped.iter().any(|&(queue, _)| state.is_durable_queue(queue))
+            || self.will_of.as_ref().is_some_and(|client| {
+                let key = ClientKey { vhost: self.vhost.clone(), client: client.clone() };
+                state.wills.get(&key).is_some_and(|will| will.durable)
+            })
+    }
+}

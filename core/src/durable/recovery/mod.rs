@@ -1,0 +1,445 @@
+//! Recovery: from the files of a store to a broker, or to a refusal.
+//!
+//! ```text
+//! List ─► Headers ─► Replay ─► Scan ─► Open (Create, Reserve, Write header, SyncDirectory, Remove unused) ─► Settle
+//! ```
+//!
+//! *Replay* follows the chain: expected LSN and predecessor checksum, batch after batch, segment after segment.
+//! *Scan* looks at everything behind the place where the chain ends: if any batch or header of this store says that
+//! the expected LSN was synced, acknowledged data is damaged and recovery refuses; otherwise the end is a tail.
+//! *Open* goes on in a new segment above every file present; nothing is ever written behind a tear.
+//! *Settle* records what a crash means to clients: they are away from now on, their wills are published.
+//!
+//! A crash at any point of this leaves the same store, perhaps with one more segment that nothing was acknowledged
+//! in: the next recovery comes to the same outcome.
+
+mod chain;
+mod reader;
+mod refusal;
+
+use crate::broker::Broker;
+use crate::durable::batch;
+use crate::durable::log::{Log, Opening};
+use crate::durable::segment::{self, SegmentHeader};
+use crate::durable::state::State;
+use crate::durable::{SECTOR, segment::FirstSector};
+use crate::ids::{Lsn, OpId, RecoveryCount, Seed, SegmentNumber, StoreId};
+use crate::input::{DiskError, DiskReply, Input};
+use crate::limits::Settings;
+use crate::outbox::Outbox;
+use crate::output::{DiskRequest, Output};
+use crate::time::Now;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use chain::{Chain, Follow, Scan};
+use reader::{Reader, Wanted};
+pub use refusal::Refusal;
+
+/// What a recovery is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To serve afterwards: a new segment is opened, wills of whoever was connected are recorded.
+    Serve,
+    /// To look: nothing is written.
+    Look,
+}
+
+/// What recovery brought.
+pub struct Recovered {
+    /// The broker. With `Purpose::Look` only good for looking at.
+    pub broker: Broker,
+    /// What was found.
+    pub report: RecoveryReport,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// The store.
+    pub store: StoreId,
+    /// Recoveries so far, this one included.
+    pub recovery_count: RecoveryCount,
+    /// Segment files found.
+    pub segments: u64,
+    /// Records read.
+    pub records: u64,
+    /// The last of them.
+    pub last_lsn: Lsn,
+    /// Durable sessions.
+    pub sessions: u64,
+    /// Queues that hold something.
+    pub queues: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of their bodies.
+    pub body_bytes: u64,
+    /// Retained messages.
+    pub retained: u64,
+    /// Wills of clients that were connected.
+    pub wills: u64,
+    /// Where an unfinished write was cut off, if one was found.
+    pub torn_tail: Option<(SegmentNumber, u64)>,
+}
+
+/// Recovery as a state machine: driven like `Broker`, until `finish` returns something.
+pub struct Recovery {
+    settings: Settings,
+    seed: Seed,
+    purpose: Purpose,
+    outbox: Outbox,
+    step: Step,
+    reader: Reader,
+    files: Vec<File>,
+    chain: Chain,
+    state: Option<State>,
+    report: RecoveryReport,
+}
+
+/// A segment file.
+#[derive(Clone, Copy, Debug)]
+struct File {
+    segment: SegmentNumber,
+    length: u64,
+    header: Option<SegmentHeader>,
+    /// Scanned, and nothing but zeros.
+    blank: bool,
+}
+
+enum Step {
+    List,
+    /// Reading the header of this file.
+    Headers(usize),
+    Replay(Follow),
+    Scan(Scan),
+    Open(Opening, Open),
+    Settle(Box<Broker>),
+    Done(Box<Result<Recovered, Refusal>>),
+    Finished,
+}
+
+/// Opening the new segment: the operation that is under way. There is one at a time.
+enum Open {
+    Create,
+    Reserve,
+    Header,
+    Directory,
+    /// Unused segments that go, and the one that is going.
+    Remove(VecDeque<SegmentNumber>),
+    RemovalDirectory,
+}
+
+impl Recovery {
+    /// Begins: the first orders are there to be polled. `settings` must have passed `Settings::check`.
+    pub fn new(_now: Now, settings: Settings, seed: Seed, purpose: Purpose) -> Recovery {
+        let mut outbox = Outbox::default();
+        outbox.disk(DiskRequest::List);
+        Recovery {
+            settings,
+            seed,
+            purpose,
+            outbox,
+            step: Step::List,
+            reader: Reader::default(),
+            files: Vec::new(),
+            chain: Chain::new(seed.store_id()),
+            state: Some(State::new(seed.hash_key())),
+            report: RecoveryReport::default(),
+        }
+    }
+
+    /// A disk operation ended.
+    pub fn handle(&mut self, now: Now, op: OpId, result: Result<DiskReply, DiskError>) {
+        let step = core::mem::replace(&mut self.step, Step::Finished);
+        let outcome = match step {
+            Step::List => self.listed(result),
+            Step::Headers(_) | Step::Replay(_) | Step::Scan(_) => match self.reader.arrived(result) {
+                Ok(()) => Ok(step),
+                Err(refusal) => Err(refusal),
+            },
+            Step::Open(opening, open) => self.opened(now, opening, open, result),
+            Step::Settle(mut broker) => {
+                broker.handle(now, Input::DiskDone { op, result });
+                Ok(Step::Settle(broker))
+            }
+            Step::Done(_) | Step::Finished => Ok(step),
+        };
+        self.step = outcome.unwrap_or_else(|refusal| Step::Done(Box::new(Err(refusal))));
+        self.go_on(now);
+    }
+
+    /// The next order to the driver: disk operations only.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        match &mut self.step {
+            Step::Settle(broker) => self.outbox.pop().or_else(|| broker.poll_output()),
+            _ => self.outbox.pop(),
+        }
+    }
+
+    /// Once, when all is done: the broker, or the refusal.
+    pub fn finish(&mut self) -> Option<Result<Recovered, Refusal>> {
+        match core::mem::replace(&mut self.step, Step::Finished) {
+            Step::Done(outcome) => Some(*outcome),
+            step => {
+                self.step = step;
+                None
+            }
+        }
+    }
+
+    /// Goes on as far as it can without the disk.
+    fn go_on(&mut self, now: Now) {
+        loop {
+            let step = core::mem::replace(&mut self.step, Step::Finished);
+            let outcome = match step {
+                Step::Headers(index) => self.read_header(index),
+                Step::Replay(follow) => self.replay(now, follow),
+                Step::Scan(scan) => self.scan(now, scan),
+                Step::Settle(broker) => {
+                    self.step = self.settle(now, broker);
+                    return;
+                }
+                Step::List | Step::Open(..) | Step::Done(_) | Step::Finished => {
+                    self.step = step;
+                    return;
+                }
+            };
+            match outcome {
+                Ok(Wanted::Go(step)) => self.step = step,
+                Ok(Wanted::Wait(step)) => {
+                    self.step = step;
+                    return;
+                }
+                Err(refusal) => self.step = Step::Done(Box::new(Err(refusal))),
+            }
+        }
+    }
+
+    fn listed(&mut self, result: Result<DiskReply, DiskError>) -> Result<Step, Refusal> {
+        let mut listing = match result {
+            Ok(DiskReply::Listing(listing)) => listing,
+            Ok(_) => Vec::new(),
+            Err(error) => {
+                return Err(Refusal::DiskFailed {
+                    doing: "listing the data directory",
+                    error: error.message,
+                });
+            }
+        };
+        listing.sort_unstable();
+        self.files = listing
+            .into_iter()
+            .map(|(segment, length)| File { segment, length, header: None, blank: false })
+            .collect();
+        self.report.segments = self.files.len() as u64;
+        Ok(Step::Headers(0))
+    }
+
+    fn read_header(&mut self, index: usize) -> Result<Wanted<Step>, Refusal> {
+        let Some(file) = self.files.get_mut(index) else { return self.begin_replay().map(Wanted::Go) };
+        let length = SECTOR.min(file.length);
+        let Some(sector) = self.reader.want(file.segment, 0, length, SECTOR, &mut self.outbox) else {
+            return Ok(Wanted::Wait(Step::Headers(index)));
+        };
+        match segment::parse(&sector) {
+            FirstSector::NewerFormat(format) => {
+                return Err(Refusal::NewerFormat { segment: file.segment, format, newest: segment::FORMAT });
+            }
+            // A header in the wrong file is none.
+            FirstSector::Header(header) if header.segment == file.segment => file.header = Some(header),
+            FirstSector::Header(_) | FirstSector::Nothing => {}
+        }
+        Ok(Wanted::Go(Step::Headers(index + 1)))
+    }
+
+    /// All headers are read: where does the chain begin?
+    fn begin_replay(&mut self) -> Result<Step, Refusal> {
+        let headers = || self.files.iter().filter_map(|file| file.header);
+        if let Some(first) = headers().next() {
+            self.chain.store = first.store;
+            if let Some(other) = headers().find(|header| header.store != first.store) {
+                let (segment, found) = (other.segment, other.store);
+                return Err(Refusal::OtherStore { segment, found, expected: first.store });
+            }
+        }
+        let newest = headers().map(|header| header.recovery_count).max();
+        self.report.recovery_count = RecoveryCount(newest.map_or(1, |count| count.0 + 1));
+        match self.chain.next_file(&self.files, None) {
+            Some(index) => Ok(Step::Replay(Follow::new(index))),
+            None => Ok(Step::Scan(Scan::everything())),
+        }
+    }
+
+    fn replay(&mut self, _now: Now, mut follow: Follow) -> Result<Wanted<Step>, Refusal> {
+        let file = self.files[follow.file];
+        let batch = match self.reader.batch(file.segment, follow.offset, file.length, &mut self.outbox) {
+            Wanted::Wait(()) => return Ok(Wanted::Wait(Step::Replay(follow))),
+            Wanted::Go(bytes) => bytes,
+        };
+        let Some(batch) = batch::parse(&batch).filter(|batch| self.chain.continues(file.segment, batch))
+        else {
+            // The chain goes on in another segment, or it ends here.
+            return Ok(Wanted::Go(match self.chain.next_file(&self.files, Some(follow.file)) {
+                Some(index) => Step::Replay(Follow::new(index)),
+                None => Step::Scan(Scan::behind(follow)),
+            }));
+        };
+        let state = self.state.as_mut().expect("the state is here until the broker takes it");
+        self.report.records += u64::from(batch.header.records);
+        self.chain.apply(file.segment, follow.offset, &batch, state)?;
+        follow.offset += batch.padded();
+        Ok(Wanted::Go(Step::Replay(follow)))
+    }
+
+    fn scan(&mut self, now: Now, mut scan: Scan) -> Result<Wanted<Step>, Refusal> {
+        let Some(file) = self.files.get_mut(scan.file) else {
+            return self.scanned(now, scan).map(Wanted::Go);
+        };
+        if let Some(header) = file.header.filter(|_| scan.offset == 0) {
+            scan.header(&header, &self.chain);
+        }
+        if scan.offset >= file.length {
+            file.blank = scan.blank;
+            scan.next_file();
+            return Ok(Wanted::Go(Step::Scan(scan)));
+        }
+        let bytes = match self.reader.batch(file.segment, scan.offset, file.length, &mut self.outbox) {
+            Wanted::Wait(()) => return Ok(Wanted::Wait(Step::Scan(scan))),
+            Wanted::Go(bytes) => bytes,
+        };
+        match batch::parse(&bytes) {
+            Some(batch) => scan.batch(file.segment, &batch, &self.chain),
+            None => scan.other(&bytes),
+        }
+        Ok(Wanted::Go(Step::Scan(scan)))
+    }
+
+    /// Everything behind the end is looked at: tail or damage?
+    fn scanned(&mut self, now: Now, scan: Scan) -> Result<Step, Refusal> {
+        if let Some(damage) = scan.damage(&self.chain, &self.files) {
+            return Err(damage);
+        }
+        self.report.torn_tail = scan.torn_at(&self.files);
+        self.report.store = self.chain.store;
+        self.report.last_lsn = Lsn(self.chain.expected.0 - 1);
+        let segment = self.files.last().map_or(SegmentNumber(1), |file| file.segment.next());
+        let opening = Opening {
+            store: self.chain.store,
+            recovery_count: self.report.recovery_count,
+            segment,
+            previous: self.chain.previous,
+            last: self.report.last_lsn,
+        };
+        Ok(match self.purpose {
+            Purpose::Look => self.looked(now, opening),
+            Purpose::Serve => {
+                self.outbox.disk(DiskRequest::Create { segment });
+                Step::Open(opening, Open::Create)
+            }
+        })
+    }
+
+    fn looked(&mut self, now: Now, opening: Opening) -> Step {
+        let broker = self.make_broker(now, opening);
+        self.describe(&broker);
+        Step::Done(Box::new(Ok(Recovered { broker, report: self.report.clone() })))
+    }
+
+    fn opened(
+        &mut self,
+        now: Now,
+        opening: Opening,
+        open: Open,
+        result: Result<DiskReply, DiskError>,
+    ) -> Result<Step, Refusal> {
+        if let Err(error) = result {
+            return Err(Refusal::DiskFailed { doing: "opening a new log segment", error: error.message });
+        }
+        let segment = opening.segment;
+        let next = match open {
+            Open::Create => {
+                self.outbox.disk(DiskRequest::Reserve { segment, length: self.settings.segment_bytes });
+                Open::Reserve
+            }
+            Open::Reserve => {
+                let sector = Bytes::from(segment::encode(&SegmentHeader {
+                    store: opening.store,
+                    segment,
+                    first: opening.last.next(),
+                    previous: opening.previous,
+                    recovery_count: opening.recovery_count,
+                    synced: opening.last,
+                    at: now.wall,
+                }));
+                let request =
+                    DiskRequest::Write { segment, offset: 0, chunks: Vec::from([sector]), sync: true };
+                self.outbox.disk(request);
+                Open::Header
+            }
+            Open::Header => {
+                self.outbox.disk(DiskRequest::SyncDirectory);
+                Open::Directory
+            }
+            Open::Directory => return Ok(self.remove_unused(now, opening)),
+            Open::Remove(mut unused) => match unused.pop_front() {
+                Some(segment) => {
+                    self.outbox.disk(DiskRequest::Remove { segment });
+                    Open::Remove(unused)
+                }
+                None => {
+                    self.outbox.disk(DiskRequest::SyncDirectory);
+                    Open::RemovalDirectory
+                }
+            },
+            Open::RemovalDirectory => return Ok(self.begin_settling(now, opening)),
+        };
+        Ok(Step::Open(opening, next))
+    }
+
+    /// Segments that were prepared and never written to give their space back. The new segment is durable by now
+    /// and numbered above them, so nothing depends on whether their entries come back in a power cut.
+    fn remove_unused(&mut self, now: Now, opening: Opening) -> Step {
+        let mut unused: VecDeque<_> =
+            self.files.iter().filter(|file| file.blank).map(|file| file.segment).collect();
+        match unused.pop_front() {
+            Some(segment) => {
+                self.outbox.disk(DiskRequest::Remove { segment });
+                Step::Open(opening, Open::Remove(unused))
+            }
+            None => self.begin_settling(now, opening),
+        }
+    }
+
+    fn begin_settling(&mut self, now: Now, opening: Opening) -> Step {
+        let mut broker = self.make_broker(now, opening);
+        self.describe(&broker);
+        broker.settle_after_crash(now);
+        Step::Settle(Box::new(broker))
+    }
+
+    fn settle(&mut self, now: Now, mut broker: Box<Broker>) -> Step {
+        broker.handle(now, Input::DeadlineReached);
+        if broker.is_durable() || broker.has_stopped() {
+            return Step::Done(Box::new(Ok(Recovered { broker: *broker, report: self.report.clone() })));
+        }
+        Step::Settle(broker)
+    }
+
+    fn make_broker(&mut self, now: Now, opening: Opening) -> Broker {
+        let log = Log::new(opening, self.settings.segment_bytes);
+        let state = self.state.take().expect("the broker is made once");
+        let outbox = core::mem::take(&mut self.outbox);
+        Broker::recovered(now, self.settings, self.seed, state, log, outbox)
+    }
+
+    fn describe(&mut self, broker: &Broker) {
+        let statistics = broker.statistics();
+        self.report.sessions = statistics.sessions;
+        self.report.queues = broker.queues_in_use();
+        self.report.messages = statistics.messages;
+        self.report.body_bytes = statistics.body_bytes;
+        self.report.retained = statistics.retained;
+        self.report.wills = broker.will_count();
+    }
+}

@@ -1,0 +1,92 @@
+//! Messages: what a publisher sent, whatever its protocol, kept once however many queues refer to it.
+
+pub mod store;
+
+use crate::time::WallTime;
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// The protocol whose words a message's properties are in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Origin {
+    /// MQTT 3.1 or 3.1.1: no properties.
+    Mqtt3 = 1,
+}
+
+impl Origin {
+    pub(crate) fn from_byte(byte: u8) -> Option<Origin> {
+        (byte == Origin::Mqtt3 as u8).then_some(Origin::Mqtt3)
+    }
+}
+
+/// A message. Address, properties and body lie one behind the other in one piece of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Whose words the properties are in.
+    pub origin: Origin,
+    /// The publisher's QoS (MQTT 0 to 2), or delivery mode.
+    pub level: u8,
+    /// When it was published.
+    pub published_at: WallTime,
+    /// When it expires; 0 means never.
+    pub expires_at: WallTime,
+    data: Bytes,
+    address_bytes: u32,
+    properties_bytes: u32,
+}
+
+impl Message {
+    /// A message that copies its parts.
+    pub fn new(origin: Origin, level: u8, published_at: WallTime, parts: MessageParts<'_>) -> Message {
+        let MessageParts { address, properties, body } = parts;
+        let length = |part: &[u8]| u32::try_from(part.len()).expect("packets are shorter than 2^28 bytes");
+        let mut data = BytesMut::with_capacity(address.len() + properties.len() + body.len());
+        data.put_slice(address);
+        data.put_slice(properties);
+        data.put_slice(body);
+        Message {
+            origin,
+            level,
+            published_at,
+            expires_at: WallTime(0),
+            data: data.freeze(),
+            address_bytes: length(address),
+            properties_bytes: length(properties),
+        }
+    }
+
+    /// Topic name or routing key.
+    pub fn address(&self) -> &[u8] {
+        &self.data[..self.address_bytes as usize]
+    }
+
+    /// Properties in the words of its origin.
+    pub fn properties(&self) -> &[u8] {
+        &self.data[self.address_bytes as usize..self.body_from()]
+    }
+
+    /// The body.
+    pub fn body(&self) -> &[u8] {
+        &self.data[self.body_from()..]
+    }
+
+    /// The body, sharing the message's memory.
+    pub fn body_shared(&self) -> Bytes {
+        self.data.slice(self.body_from()..)
+    }
+
+    fn body_from(&self) -> usize {
+        self.address_bytes as usize + self.properties_bytes as usize
+    }
+}
+
+/// What a message is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageParts<'a> {
+    /// Topic name or routing key.
+    pub address: &'a [u8],
+    /// Properties in the words of the origin.
+    pub properties: &'a [u8],
+    /// The body.
+    pub body: &'a [u8],
+}

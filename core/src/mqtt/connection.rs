@@ -1,0 +1,192 @@
+//! An MQTT connection: from its first byte to its packets, each handed to where it belongs.
+//!
+//! ```text
+//! Opened ──CONNECT──► accepted, CONNACK held ──CONNACK left──► open for deliveries ──► ended
+//! ```
+//!
+//! Packets are handled as soon as they are whole, before the CONNACK has left as well; replies keep their order.
+
+use super::packet::frame::{self, Framed};
+use super::packet::{AckKind, Packet, PacketId, ProtocolLevel, Violation};
+use crate::broker::{Broker, Ending, Work};
+use crate::ids::{ConnectionId, SessionId};
+use crate::output::{CloseKind, CloseReason};
+use alloc::borrow::Cow;
+use alloc::string::String;
+use bytes::Bytes;
+
+/// The client at the other end.
+pub struct Client {
+    /// The version it speaks.
+    pub level: ProtocolLevel,
+    /// Its session.
+    pub session: SessionId,
+    /// Its identifier.
+    pub id: String,
+    /// Microseconds after which it counts as gone: one and a half times its keep-alive; none without one.
+    pub silence_us: Option<u64>,
+    /// Its CONNACK has left: deliveries may go.
+    pub accepted: bool,
+}
+
+impl Broker {
+    /// Bytes arrived.
+    pub(crate) fn received(&mut self, id: ConnectionId, bytes: Bytes) {
+        let now = self.now.monotonic;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.last_received = now;
+        if connection.input.is_empty()
+            && connection.needs <= bytes.len()
+            && !connection.is_blocked(&self.settings.limits)
+        {
+            return self.parse(id, bytes);
+        }
+        connection.input.extend_from_slice(&bytes);
+        if connection.input.len() >= connection.needs {
+            self.parse_more(id);
+        }
+    }
+
+    /// Goes on with what was received before.
+    pub(crate) fn parse_more(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.input.is_empty() || connection.is_blocked(&self.settings.limits) {
+            return;
+        }
+        let bytes = core::mem::take(&mut connection.input).freeze();
+        self.parse(id, bytes);
+    }
+
+    /// Handles whole packets until there is none, or as many as one turn allows.
+    fn parse(&mut self, id: ConnectionId, bytes: Bytes) {
+        let mut at = 0;
+        let mut needs = 0;
+        for turn in 0.. {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            if connection.is_blocked(&self.settings.limits) {
+                self.pause(id);
+                break;
+            }
+            if turn == self.settings.limits.turn_work && at < bytes.len() {
+                self.work.push_back(Work::Parse(id));
+                break;
+            }
+            match frame::parse(&bytes[at..]) {
+                Err(violation) => return self.violated(id, violation),
+                Ok(Framed::Partial { first, needs: total }) => {
+                    if !self.may_become(id, first, total) {
+                        return;
+                    }
+                    needs = total;
+                    break;
+                }
+                Ok(Framed::Whole(frame, used)) => {
+                    if !self.may_become(id, Some(frame.first), used) {
+                        return;
+                    }
+                    let level = self.connections[&id].client.as_ref().map(|client| client.level);
+                    match Packet::decode(frame, level.unwrap_or(ProtocolLevel::V3_1_1)) {
+                        Err(violation) => return self.violated(id, violation),
+                        Ok(packet) => self.packet(id, packet, &bytes, at..at + used),
+                    }
+                    at += used;
+                }
+            }
+        }
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.needs = needs;
+        if at < bytes.len() {
+            connection.input.extend_from_slice(&bytes[at..]);
+        }
+    }
+
+    /// Whether a packet that begins so may be waited for: the first one is CONNECT [MQTT-3.1.0-1], none is
+    /// larger than allowed. Otherwise the connection has been closed.
+    fn may_become(&mut self, id: ConnectionId, first: Option<u8>, total: usize) -> bool {
+        let limits = &self.settings.limits;
+        let opened = self.connections[&id].client.is_none();
+        let (name, most) = match opened {
+            true => ("connect_bytes", limits.connect_bytes),
+            false => ("packet_bytes", limits.packet_bytes),
+        };
+        if opened && first.is_some_and(|first| first >> 4 != 1) {
+            self.violated(id, Violation::NotConnectFirst);
+            return false;
+        }
+        if total > most {
+            let text = alloc::format!("a packet of {total} bytes; limits.{name} is {most}");
+            self.over_limit(id, text.into());
+            return false;
+        }
+        true
+    }
+
+    fn packet(
+        &mut self,
+        id: ConnectionId,
+        packet: Packet<'_>,
+        bytes: &Bytes,
+        range: core::ops::Range<usize>,
+    ) {
+        let session = match (&packet, self.connections[&id].session()) {
+            (Packet::Connect(connect), None) => return self.on_connect(id, connect),
+            (_, None) => return self.violated(id, Violation::NotConnectFirst),
+            (Packet::Connect(_), Some(_)) => return self.violated(id, Violation::SecondConnect), // [MQTT-3.1.0-2]
+            (_, Some(session)) => session,
+        };
+        match packet {
+            Packet::Connect(_) => {}
+            Packet::Publish(publish) => self.on_publish(id, session, &publish, || bytes.slice(range)),
+            Packet::Ack(AckKind::PubRel, packet_id) => self.on_pubrel(id, session, packet_id),
+            Packet::Ack(kind, packet_id) => self.on_acknowledgement(id, session, kind, packet_id),
+            Packet::Subscribe(subscribe) => self.on_subscribe(id, session, &subscribe),
+            Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(id, session, &unsubscribe),
+            Packet::PingRequest => self.send(id, &[0xd0, 0]), // [MQTT-3.12.4-1]; passes what is held
+            Packet::Disconnect => self.on_disconnect(id, session),
+        }
+    }
+
+    /// DISCONNECT: the will is void [MQTT-3.14.4-3], the connection is closed.
+    fn on_disconnect(&mut self, id: ConnectionId, session: SessionId) {
+        self.void_will(session);
+        let reason = self.reason(id, CloseKind::Normal, "", "disconnected".into());
+        self.end(id, Ending::Ordered(reason));
+    }
+
+    /// Closes because the peer broke a rule. [MQTT-4.8.0-1]
+    pub(crate) fn violated(&mut self, id: ConnectionId, violation: Violation) {
+        self.counters.protocol_errors += 1;
+        let reason = self.reason(id, CloseKind::ProtocolError, violation.clause(), violation.text().into());
+        self.end(id, Ending::Ordered(reason));
+    }
+
+    /// Closes because the peer went over a limit.
+    pub(crate) fn over_limit(&mut self, id: ConnectionId, text: Cow<'static, str>) {
+        let reason = self.reason(id, CloseKind::Limit, "", text);
+        self.end(id, Ending::Ordered(reason));
+    }
+
+    /// Sends an acknowledgement once `wait` is durable.
+    pub(crate) fn acknowledge(
+        &mut self,
+        id: ConnectionId,
+        kind: AckKind,
+        packet_id: PacketId,
+        wait: crate::ids::Lsn,
+    ) {
+        self.reply(id, wait, crate::connection::Reply::Short(kind.encode(packet_id)));
+    }
+
+    /// A reason with the client's name.
+    pub(crate) fn reason(
+        &self,
+        id: ConnectionId,
+        kind: CloseKind,
+        clause: &'static str,
+        text: Cow<'static, str>,
+    ) -> CloseReason {
+        let client =
+            self.connections.get(&id).and_then(|c| c.client.as_ref()).map(|client| client.id.clone());
+        CloseReason { kind, clause, text, client }
+    }
+}

@@ -1,0 +1,70 @@
+//! Wills (§3.1.2.5): left with CONNECT, void with DISCONNECT, published when the connection ends in any other way.
+
+use super::packet::Connect;
+use crate::broker::Broker;
+use crate::broker::publishing::{Published, Publishing};
+use crate::durable::record::{ClientKey, Record, Will};
+use crate::ids::{Lsn, SessionId};
+use crate::message::{Message, MessageParts, Origin};
+use crate::mqtt::packet::QoS;
+
+impl Broker {
+    /// Keeps the client's will, or makes sure that there is none; what its CONNACK waits for.
+    pub(super) fn leave_will(&mut self, key: ClientKey, connect: &Connect<'_>) -> Lsn {
+        let Some(will) = &connect.will else {
+            if self.state.wills.contains_key(&key) {
+                self.commit(Record::WillRemoved { key });
+            }
+            return self.last_will_change;
+        };
+        let parts =
+            MessageParts { address: will.topic.as_str().as_bytes(), properties: &[], body: will.payload };
+        let content = Message::new(Origin::Mqtt3, will.qos as u8, self.now.wall, parts);
+        // A will of a clean session with QoS 0 promises nothing: it costs no sync.
+        let durable = !connect.clean_session || will.qos != QoS::AtMostOnce;
+        let lsn = self.commit(Record::WillSet { key, will: Will { content, retain: will.retain, durable } });
+        self.last_will_change = self.last_will_change.max(lsn);
+        lsn
+    }
+
+    /// The client said goodbye. [MQTT-3.1.2-10]
+    pub(crate) fn void_will(&mut self, session: SessionId) {
+        let Some(session) = self.state.session(session) else { return };
+        let key = session.key.clone();
+        if self.state.wills.contains_key(&key) {
+            let lsn = self.commit(Record::WillRemoved { key });
+            self.last_will_change = self.last_will_change.max(lsn);
+        }
+    }
+
+    /// Publishes the client's will, if there is one [MQTT-3.1.2-8]. On a full disk it waits for room.
+    pub(crate) fn publish_will(&mut self, key: &ClientKey) {
+        let Some(will) = self.state.wills.get(key).cloned() else { return };
+        let topic = core::str::from_utf8(will.content.address()).expect("topic names are UTF-8");
+        let qos = QoS::from_bits(will.content.level).expect("a will has a QoS");
+        let vhost = self.state.vhost(&key.vhost);
+        let published = self.publish(Publishing {
+            vhost,
+            topic,
+            payload: will.content.body(),
+            qos,
+            retain: will.retain, // [MQTT-3.1.2-16], [MQTT-3.1.2-17]
+            received: None,
+            will_of: Some(key),
+            connection: None,
+        });
+        match published {
+            Published::Stored(lsn) => {
+                self.held_wills.remove(key);
+                self.last_will_change = self.last_will_change.max(lsn);
+            }
+            Published::Held => {
+                self.held_wills.insert(key.clone());
+            }
+            Published::Refused(_) => {
+                self.held_wills.remove(key);
+                self.commit(Record::WillRemoved { key: key.clone() });
+            }
+        }
+    }
+}

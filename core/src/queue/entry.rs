@@ -1,0 +1,50 @@
+//! One message in one queue.
+
+use crate::ids::{Lsn, MessageId, QueuePosition};
+use crate::mqtt::packet::QoS;
+
+/// A message in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place.
+    pub position: QueuePosition,
+    /// The message.
+    pub message: MessageId,
+    /// The record that put it into its stage.
+    pub lsn: Lsn,
+    /// How it is delivered.
+    pub delivery: Delivery,
+    /// How far it got.
+    pub stage: Stage,
+}
+
+/// How far an entry got. Which entries were sent is the queue's matter (`sent_to`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// To be delivered, or delivered and not acknowledged.
+    Queued,
+    /// QoS 2: the consumer has it (PUBREC) and is told to release its identifier until it says so (PUBCOMP).
+    Releasing,
+    /// Done; only its gap is left.
+    Settled,
+}
+
+/// How an entry is delivered, in one byte of its record: QoS in bits 0 and 1, RETAIN in bit 2; the rest is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The QoS.
+    pub qos: QoS,
+    /// Whether it is sent because a topic retained it.
+    pub retain: bool,
+}
+
+impl Delivery {
+    pub(crate) fn to_byte(self) -> u8 {
+        self.qos as u8 | (u8::from(self.retain) << 2)
+    }
+
+    pub(crate) fn from_byte(byte: u8) -> Option<Delivery> {
+        let qos = QoS::from_bits(byte & 0x03)?;
+        (byte < 8).then_some(Delivery { qos, retain: byte & 0x04 != 0 })
+    }
+}

@@ -1,0 +1,4 @@
+//! Who gets what: subscriptions to topics, and the retained message of each topic.
+
+pub mod retained;
+pub mod subscriptions;

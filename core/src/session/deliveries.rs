@@ -1,0 +1,157 @@
+//! Delivers a session's queue to its client, as far as windows, horizon and disk allow.
+//!
+//! The packet identifier is `1 + position mod 65535`, so it needs no record and is the same after a crash. It is
+//! free again when everything 65,535 positions further down is settled *on disk*:
+//!
+//! 1. Position 0 (id 1) is settled, not synced. 2. Position 65,535 (id 1) is sent. 3. Crash: the settlement is
+//!    lost, position 0 comes back under id 1, and the subscriber takes it for the other message.
+
+use crate::broker::{Broker, Work};
+use crate::connection::Reply;
+use crate::durable::gate::Waiter;
+use crate::durable::record::Record;
+use crate::event::Event;
+use crate::ids::{Lsn, QueuePosition, SessionId};
+use crate::mqtt::packet::publish::{self, Delivery};
+use crate::mqtt::packet::{AckKind, PacketId, QoS};
+use crate::queue::{Entry, Stage};
+
+/// Packet identifiers: 1 to 65,535.
+const PACKET_IDS: u64 = 65_535;
+
+/// The identifier under which a position is sent.
+pub fn packet_id(position: QueuePosition) -> PacketId {
+    let number = u16::try_from(1 + position.0 % PACKET_IDS).expect("at most 65535");
+    PacketId::new(number).expect("at least 1")
+}
+
+/// What comes next for a session.
+enum Next {
+    /// Send this; it was sent before or not.
+    Publish(Entry, bool),
+    /// Tell the client again to release this.
+    Release(Entry),
+    /// The horizon has to move beyond this position first.
+    MoveHorizon(QueuePosition),
+    /// This has to be durable first.
+    Wait(Lsn),
+    /// Nothing now; an acknowledgement, room to send or a message goes on.
+    Nothing,
+}
+
+impl Broker {
+    /// Delivers what can be delivered now, or a turn's worth of it.
+    pub(crate) fn pump(&mut self, session: SessionId) {
+        for _ in 0..self.settings.limits.turn_work {
+            match self.next_delivery(session) {
+                Next::Publish(entry, redelivered) => self.deliver(session, &entry, redelivered),
+                Next::Release(entry) => self.release_again(session, &entry),
+                Next::MoveHorizon(position) => self.move_horizon(session, position),
+                Next::Wait(lsn) => return self.deliveries_wait(session, lsn),
+                Next::Nothing => return,
+            }
+        }
+        self.work.push_back(Work::Pump(session));
+    }
+
+    fn next_delivery(&mut self, session: SessionId) -> Next {
+        let Some(attachment) = self.attachments.get(&session) else { return Next::Nothing };
+        let connection = &self.connections[&attachment.connection];
+        let limits = &self.settings.limits;
+        // No delivery before its CONNACK has left.
+        if !connection.client.as_ref().is_some_and(|client| client.accepted)
+            || attachment.in_flight >= limits.inflight
+            || connection.send.unsent() >= limits.unsent_bytes
+        {
+            return Next::Nothing;
+        }
+        let durable = self.log.durable();
+        let queue = self.state.queue_mut(attachment.queue).expect("an attached session has a queue");
+        let Some(&entry) = queue.first_from(attachment.cursor) else { return Next::Nothing };
+        if entry.position.0 >= PACKET_IDS && entry.position.0 - queue.durable_front(durable).0 >= PACKET_IDS {
+            let mark = queue.next_front_mark();
+            return if mark > durable { Next::Wait(mark) } else { Next::Nothing };
+        }
+        match entry.stage {
+            Stage::Releasing if entry.lsn > durable => Next::Wait(entry.lsn),
+            Stage::Releasing => Next::Release(entry),
+            Stage::Queued if !queue.horizon.allows(entry.position, durable) => {
+                if queue.horizon.recorded() <= entry.position {
+                    Next::MoveHorizon(entry.position)
+                } else {
+                    Next::Wait(queue.horizon.lsn())
+                }
+            }
+            Stage::Queued if entry.delivery.qos == QoS::ExactlyOnce && entry.lsn > durable => {
+                Next::Wait(entry.lsn)
+            }
+            Stage::Queued => Next::Publish(entry, entry.position < queue.sent_to()),
+            Stage::Settled => unreachable!("first_from passes settled entries by"),
+        }
+    }
+
+    fn deliver(&mut self, session: SessionId, entry: &Entry, redelivered: bool) {
+        let attachment = self.attachments.get_mut(&session).expect("a delivery has an attachment");
+        attachment.cursor = entry.position.plus(1);
+        attachment.in_flight += 1;
+        let (id, queue_id) = (attachment.connection, attachment.queue);
+        let stored = self.state.messages.find(entry.message).expect("a queued message is held");
+        let (message, packet_id) = (&stored.message, packet_id(entry.position));
+        let delivery = match entry.delivery.qos {
+            QoS::AtLeastOnce => Delivery::AtLeastOnce(packet_id),
+            QoS::ExactlyOnce => Delivery::ExactlyOnce(packet_id),
+            QoS::AtMostOnce => unreachable!("QoS 0 is not queued"),
+        };
+        let connection = self.connections.get_mut(&id).expect("an attachment has a connection");
+        let (address, body) = (message.address(), message.body());
+        connection.send.write(address.len() + body.len() + 16, |out| {
+            publish::put_header(out, address, delivery, redelivered, entry.delivery.retain, body.len());
+        });
+        connection.send.body(body, || message.body_shared());
+        self.list(id);
+        self.counters.delivered += 1;
+        let queue = self.state.queue_mut(queue_id).expect("an attached session has a queue");
+        queue.mark_sent_to(entry.position.plus(1));
+        // Recorded ahead, so that the next block does not have to wait.
+        let block = self.settings.limits.horizon_block;
+        if queue.horizon.recorded() < entry.position.plus(1 + block / 2) {
+            let position = entry.position.plus(1 + block);
+            self.commit(Record::HorizonMoved { queue: queue_id, position });
+        }
+        let (message, position) = (entry.message, entry.position);
+        self.message_event(|| Event::Delivered {
+            message,
+            queue: queue_id,
+            position,
+            connection: id,
+            redelivered,
+        });
+    }
+
+    fn release_again(&mut self, session: SessionId, entry: &Entry) {
+        let attachment = self.attachments.get_mut(&session).expect("a delivery has an attachment");
+        attachment.cursor = entry.position.plus(1);
+        attachment.in_flight += 1;
+        let id = attachment.connection;
+        self.reply(id, entry.lsn, Reply::Short(AckKind::PubRel.encode(packet_id(entry.position))));
+    }
+
+    fn move_horizon(&mut self, session: SessionId, position: QueuePosition) {
+        let queue = self.attachments[&session].queue;
+        let position = position.plus(self.settings.limits.horizon_block);
+        self.commit(Record::HorizonMoved { queue, position });
+    }
+
+    fn deliveries_wait(&mut self, session: SessionId, lsn: Lsn) {
+        self.log.want(lsn);
+        let attachment = self.attachments.get_mut(&session).expect("who waits is attached");
+        if attachment.waits_for == Some(lsn) {
+            return;
+        }
+        let waiter = Waiter::Deliveries(session);
+        if let Some(before) = attachment.waits_for.replace(lsn) {
+            self.gate.forget(before, waiter);
+        }
+        self.gate.wait(lsn, waiter);
+    }
+}

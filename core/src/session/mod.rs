@@ -1,0 +1,29 @@
+//! What a session is while its client is connected. What it is for ever is in `durable::state`.
+
+mod deliveries;
+mod owed;
+
+pub use deliveries::packet_id;
+
+use crate::ids::{ConnectionId, Lsn, QueueId, QueuePosition};
+
+/// A session's connection, and how far it was served.
+pub struct Attachment {
+    /// The connection.
+    pub connection: ConnectionId,
+    /// The session's queue.
+    pub queue: QueueId,
+    /// The next position to deliver on this connection; what lies below and is not settled is in flight.
+    pub cursor: QueuePosition,
+    /// Messages in flight.
+    pub in_flight: usize,
+    /// What the next delivery waits for.
+    pub waits_for: Option<Lsn>,
+}
+
+impl Attachment {
+    /// Everything from `front` on is to be delivered, again or for the first time. [MQTT-4.4.0-1]
+    pub fn new(connection: ConnectionId, queue: QueueId, front: QueuePosition) -> Attachment {
+        Attachment { connection, queue, cursor: front, in_flight: 0, waits_for: None }
+    }
+}

@@ -1,0 +1,72 @@
+//! The retained messages that a new subscription is owed, in bounded pieces (MQTT 3.1.1 §3.3.1.3).
+
+use crate::broker::{Broker, Work};
+use crate::durable::record::Record;
+use crate::ids::{MessageId, SessionId};
+use crate::mqtt::packet::QoS;
+use crate::mqtt::topic::TopicFilter;
+use crate::queue::Delivery;
+use crate::routing::retained::Progress;
+use alloc::vec::Vec;
+
+/// Retained messages that one piece queues at the most: its record has to fit into a segment.
+const PIECE: usize = 512;
+
+impl Broker {
+    /// Goes on with what the session is owed first.
+    pub(crate) fn serve_owed(&mut self, id: SessionId) {
+        if self.reads_too_slowly_for_owed(id) {
+            return; // goes on when its connection has sent something
+        }
+        let Some((messages, progress)) = self.next_owed(id) else { return };
+        let session = self.state.session(id).expect("it is owed something");
+        let granted = session.owed.front().expect("it is owed something").qos;
+        let mut next = self.state.queue(session.queue).expect("a session owns a queue").next();
+        let mut entries = Vec::new();
+        for message in messages {
+            let stored = self.state.messages.find(message).expect("a retained message is held");
+            let qos = QoS::from_bits(stored.message.level).map_or(granted, |qos| qos.min(granted));
+            if qos == QoS::AtMostOnce {
+                let content = stored.message.clone();
+                let topic = core::str::from_utf8(content.address()).expect("topic names are UTF-8");
+                self.deliver_at_most_once(id, topic, content.body(), true, || content.body_shared());
+            } else {
+                entries.push((next, message, Delivery { qos, retain: true })); // [MQTT-3.3.1-8]
+                next = next.plus(1);
+            }
+        }
+        self.commit(Record::RetainedQueued { session: id, entries, progress });
+        if self.state.session(id).is_some_and(|session| !session.owed.is_empty()) {
+            self.work.push_back(Work::Owed(id));
+        }
+        self.pump(id);
+    }
+
+    /// The next retained messages that the session is owed, and how far that gets.
+    fn next_owed(&self, id: SessionId) -> Option<(Vec<MessageId>, Progress)> {
+        let session = self.state.session(id)?;
+        let owed = session.owed.front()?;
+        let filter = TopicFilter::new(&owed.filter).expect("it was valid when it was subscribed");
+        let limits = &self.settings.limits;
+        let (count_max, bytes_max) = (PIECE.min(limits.turn_work), limits.unsent_bytes / 2);
+        let mut messages = Vec::new();
+        let mut bytes = 0;
+        let retained = &self.state.vhosts[session.vhost].retained;
+        let progress =
+            retained.walk(filter, owed.before, owed.after.as_deref(), limits.turn_work, |_, message| {
+                let stored = self.state.messages.find(message).expect("a retained message is held");
+                bytes += stored.message.body().len();
+                let fits = messages.is_empty() || (messages.len() < count_max && bytes <= bytes_max);
+                if fits {
+                    messages.push(message);
+                }
+                fits
+            });
+        Some((messages, progress))
+    }
+
+    fn reads_too_slowly_for_owed(&self, id: SessionId) -> bool {
+        let connection = self.attachments.get(&id).and_then(|a| self.connections.get(&a.connection));
+        connection.is_some_and(|connection| connection.send.unsent() > self.settings.limits.unsent_bytes / 2)
+    }
+}

@@ -1,0 +1,283 @@
+//! One durable fact as one line: JSON for programs, words for people.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
+use vowmq_core::facts::Fact;
+use vowmq_core::mqtt::packet::QoS;
+use vowmq_core::time::WallTime;
+
+/// Bytes of a payload that the line for people shows.
+const SHOWN_BYTES_MAX: usize = 60;
+
+/// A fact, as it is printed. The names are an interface: scripts read them.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum FactLine<'a> {
+    Session {
+        session: u64,
+        queue: u64,
+        vhost: &'a str,
+        client: &'a str,
+        /// RFC 3339, UTC; null while connected.
+        away_since: Option<String>,
+        horizon: u64,
+        next: u64,
+        changed: u64,
+    },
+    Subscription {
+        session: u64,
+        filter: &'a str,
+        qos: u8,
+    },
+    Queued {
+        queue: u64,
+        position: u64,
+        packet_id: u16,
+        message: u64,
+        qos: u8,
+        maybe_delivered: bool,
+        topic: &'a str,
+        #[serde(flatten)]
+        payload: Payload<'a>,
+        place: Option<Place>,
+    },
+    Releasing {
+        queue: u64,
+        position: u64,
+        packet_id: u16,
+    },
+    Received {
+        session: u64,
+        packet_id: u16,
+    },
+    Retained {
+        vhost: &'a str,
+        topic: &'a str,
+        message: u64,
+        qos: u8,
+        #[serde(flatten)]
+        payload: Payload<'a>,
+        place: Option<Place>,
+    },
+    Will {
+        vhost: &'a str,
+        client: &'a str,
+        topic: &'a str,
+        qos: u8,
+        retain: bool,
+        #[serde(flatten)]
+        payload: Payload<'a>,
+    },
+}
+
+/// A payload: always in base64, and as text where it is UTF-8.
+#[derive(Debug, Serialize)]
+pub(super) struct Payload<'a> {
+    payload: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_text: Option<&'a str>,
+    #[serde(skip)]
+    bytes: &'a [u8],
+}
+
+/// Where a body lies in the log.
+#[derive(Debug, Serialize)]
+pub(super) struct Place {
+    segment: u64,
+    offset: u64,
+    length: u32,
+    checksum: u32,
+}
+
+impl<'a> From<&'a Fact> for FactLine<'a> {
+    fn from(fact: &'a Fact) -> Self {
+        match fact {
+            Fact::Session { session, queue, vhost, client, away_since, horizon, next, changed } => {
+                FactLine::Session {
+                    session: session.0,
+                    queue: queue.0,
+                    vhost,
+                    client,
+                    away_since: away_since.map(rfc3339),
+                    horizon: horizon.0,
+                    next: next.0,
+                    changed: changed.0,
+                }
+            }
+            Fact::Subscription { session, filter, qos } => {
+                FactLine::Subscription { session: session.0, filter, qos: level(*qos) }
+            }
+            Fact::Queued {
+                queue,
+                position,
+                packet_id,
+                message,
+                qos,
+                maybe_delivered,
+                topic,
+                payload,
+                place,
+            } => FactLine::Queued {
+                queue: queue.0,
+                position: position.0,
+                packet_id: packet_id.get(),
+                message: message.0,
+                qos: level(*qos),
+                maybe_delivered: *maybe_delivered,
+                topic,
+                payload: Payload::of(payload),
+                place: place.map(Place::from),
+            },
+            Fact::Releasing { queue, position, packet_id } => {
+                FactLine::Releasing { queue: queue.0, position: position.0, packet_id: packet_id.get() }
+            }
+            Fact::Received { session, packet_id } => {
+                FactLine::Received { session: session.0, packet_id: packet_id.get() }
+            }
+            Fact::Retained { vhost, topic, message, qos, payload, place } => FactLine::Retained {
+                vhost,
+                topic,
+                message: message.0,
+                qos: level(*qos),
+                payload: Payload::of(payload),
+                place: place.map(Place::from),
+            },
+            Fact::Will { vhost, client, topic, qos, retain, payload } => FactLine::Will {
+                vhost,
+                client,
+                topic,
+                qos: level(*qos),
+                retain: *retain,
+                payload: Payload::of(payload),
+            },
+        }
+    }
+}
+
+impl<'a> Payload<'a> {
+    fn of(bytes: &'a [u8]) -> Payload<'a> {
+        Payload { payload: STANDARD.encode(bytes), payload_text: std::str::from_utf8(bytes).ok(), bytes }
+    }
+}
+
+impl From<vowmq_core::durable::place::Place> for Place {
+    fn from(place: vowmq_core::durable::place::Place) -> Self {
+        Place {
+            segment: place.segment.0,
+            offset: place.offset,
+            length: place.length,
+            checksum: place.checksum,
+        }
+    }
+}
+
+impl fmt::Display for FactLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FactLine::Session { session, queue, client, away_since, horizon, next, .. } => {
+                write!(f, "session {session} of client {client:?}: queue {queue}, next position {next}, ")?;
+                write!(f, "delivered below {horizon}, ")?;
+                match away_since {
+                    Some(since) => write!(f, "away since {since}"),
+                    None => f.write_str("connected"),
+                }
+            }
+            FactLine::Subscription { session, filter, qos } => {
+                write!(f, "session {session} subscribes to {filter:?} with QoS {qos}")
+            }
+            FactLine::Queued {
+                queue,
+                position,
+                packet_id,
+                message,
+                qos,
+                maybe_delivered,
+                topic,
+                payload,
+                ..
+            } => {
+                let sent = if *maybe_delivered { ", may have been delivered" } else { "" };
+                write!(
+                    f,
+                    "queue {queue} at {position}: message {message}, packet id {packet_id}, QoS {qos}{sent}, "
+                )?;
+                write!(f, "topic {topic:?}, {payload}")
+            }
+            FactLine::Releasing { queue, position, packet_id } => {
+                write!(f, "queue {queue} at {position}: packet id {packet_id} awaits PUBCOMP")
+            }
+            FactLine::Received { session, packet_id } => {
+                write!(f, "session {session} has published packet id {packet_id} and not released it")
+            }
+            FactLine::Retained { topic, message, qos, payload, .. } => {
+                write!(f, "retained at {topic:?}: message {message}, QoS {qos}, {payload}")
+            }
+            FactLine::Will { client, topic, qos, retain, payload, .. } => {
+                let retained = if *retain { ", retained" } else { "" };
+                write!(f, "will of client {client:?} for {topic:?}: QoS {qos}{retained}, {payload}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Payload<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &self.bytes[..self.bytes.len().min(SHOWN_BYTES_MAX)];
+        let more = if shown.len() < self.bytes.len() { "…" } else { "" };
+        write!(f, "{} bytes \"{}\"{more}", self.bytes.len(), shown.escape_ascii())
+    }
+}
+
+fn level(qos: QoS) -> u8 {
+    qos as u8
+}
+
+fn rfc3339(time: WallTime) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(time.0)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use vowmq_core::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
+
+    #[test]
+    fn lines_are_what_scripts_read() {
+        // If it failed, every script over `inspect --json` would break.
+        let session = Fact::Session {
+            session: SessionId(1),
+            queue: QueueId(2),
+            vhost: "/".into(),
+            client: "c\"1".to_owned(),
+            away_since: Some(WallTime(1_700_000_000_123)),
+            horizon: QueuePosition(3),
+            next: QueuePosition(4),
+            changed: Lsn(5),
+        };
+        let line = serde_json::to_string(&FactLine::from(&session)).expect("serializes");
+        let expected = r#"{"kind":"session","session":1,"queue":2,"vhost":"/","client":"c\"1","away_since":"2023-11-14T22:13:20.123Z","horizon":3,"next":4,"changed":5}"#;
+        assert_eq!(line, expected);
+
+        let retained = |payload| Fact::Retained {
+            vhost: "/".into(),
+            topic: "a/b".to_owned(),
+            message: MessageId(7),
+            qos: QoS::AtLeastOnce,
+            payload,
+            place: None,
+        };
+        let text = retained(Bytes::from_static(b"hi"));
+        let line = serde_json::to_string(&FactLine::from(&text)).expect("serializes");
+        let expected = r#"{"kind":"retained","vhost":"/","topic":"a/b","message":7,"qos":1,"payload":"aGk=","payload_text":"hi","place":null}"#;
+        assert_eq!(line, expected);
+        let binary = retained(Bytes::from_static(&[0xff]));
+        let line = serde_json::to_string(&FactLine::from(&binary)).expect("serializes");
+        assert!(line.contains(r#""payload":"/w==","place""#), "{line}");
+        let shown = FactLine::from(&binary).to_string();
+        assert_eq!(shown, r#"retained at "a/b": message 7, QoS 1, 1 bytes "\xff""#);
+    }
+}

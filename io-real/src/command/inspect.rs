@@ -1,0 +1,23 @@
+//! `vowmq inspect`: the whole durable state of a stopped store.
+
+use super::Failure;
+use super::fact_line::FactLine;
+use super::stopped_store::recover_stopped;
+use std::io::{BufWriter, Write, stdout};
+use std::path::Path;
+
+pub(super) fn inspect(data_dir: &Path, json: bool) -> Result<(), Failure> {
+    let recovered = recover_stopped(data_dir)?;
+    let mut out = BufWriter::new(stdout().lock());
+    for fact in recovered.broker.facts() {
+        let line = FactLine::from(&fact);
+        if json {
+            serde_json::to_writer(&mut out, &line)?;
+            out.write_all(b"\n")?;
+        } else {
+            writeln!(out, "{line}")?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! The command line. Exit codes: 0 well, 1 not, 2 usage. Scripts depend on the lines on standard output.
+
+mod check;
+mod config;
+mod fact_line;
+mod inspect;
+mod log;
+mod serve;
+mod stopped_store;
+
+use crate::configuration::{Flag, Sources};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(name = "vowmq", version, about = "A message broker whose acknowledgement means: on disk.")]
+#[command(args_conflicts_with_subcommands = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeFlags,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the broker (also without a command).
+    Serve(ServeFlags),
+    /// Verify the store of a stopped broker. Changes nothing. Exit 0: sound, 1: damaged.
+    Check {
+        /// The directory of the store.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+    },
+    /// List what the store of a stopped broker holds. Changes nothing.
+    Inspect {
+        /// The directory of the store.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+        /// One JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check a configuration file and print what is in force with it.
+    Config {
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+struct ServeFlags {
+    /// The configuration file (or VOWMQ_CONFIG).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The directory of the store [default: ./vowmq-data].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// An address for MQTT, port 0 for any free port; may be repeated [default: 127.0.0.1:1883].
+    #[arg(long, value_name = "ADDR")]
+    mqtt: Vec<String>,
+    /// What is logged on standard error: error, warn, info, debug, trace, also by module.
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// Any setting of the configuration file, such as limits.inflight=20; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// Runs the program with the arguments and environment of this process.
+pub fn run() -> ExitCode {
+    let line = CommandLine::parse();
+    let outcome = match line.command.unwrap_or(Command::Serve(line.serve)) {
+        Command::Serve(flags) => flags.into_sources().and_then(serve::serve),
+        Command::Check { data_dir } => check::check(&data_dir),
+        Command::Inspect { data_dir, json } => inspect::inspect(&data_dir, json),
+        Command::Config { file } => config::config(file),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure(text)) => {
+            eprintln!("vowmq: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why a command failed, for the operator.
+#[derive(Debug)]
+struct Failure(String);
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure(error.to_string())
+    }
+}
+
+impl ServeFlags {
+    fn into_sources(self) -> Result<Sources, Failure> {
+        let mut flags = Vec::new();
+        let mut add = |name: &str, key: &str, value: String| {
+            flags.push(Flag { name: name.to_owned(), key: key.to_owned(), value });
+        };
+        for pair in self.set {
+            let Some((key, value)) = pair.split_once('=') else {
+                return Err(Failure(format!("--set {pair}: expected KEY=VALUE, such as limits.inflight=20")));
+            };
+            add(&format!("--set {pair}"), key.trim(), value.trim().to_owned());
+        }
+        if let Some(directory) = self.data_dir {
+            add("--data-dir", "data_dir", directory.to_string_lossy().into_owned());
+        }
+        if !self.mqtt.is_empty() {
+            add("--mqtt", "listen.mqtt", self.mqtt.join(","));
+        }
+        if let Some(filter) = self.log {
+            add("--log", "log", filter);
+        }
+        Ok(Sources::of_process(self.config, flags))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn flags_are_settings() {
+        // If it failed, a flag would be accepted and do nothing.
+        CommandLine::command().debug_assert();
+        let arguments =
+            ["vowmq", "--data-dir", "d", "--mqtt", "[::1]:0", "--mqtt", "127.0.0.1:0", "--set", "sync=never"];
+        let line = CommandLine::parse_from(arguments);
+        let mut sources = line.serve.into_sources().expect("well formed");
+        sources.file = None;
+        sources.variables.clear();
+        let configuration = sources.load().expect("accepted");
+        assert_eq!(configuration.data_dir, PathBuf::from("d"));
+        assert_eq!(configuration.listen_mqtt.len(), 2);
+        assert_eq!(configuration.settings.sync, vowmq_core::limits::SyncPolicy::Never);
+        let line = CommandLine::parse_from(["vowmq", "serve", "--set", "sync"]);
+        let Some(Command::Serve(flags)) = line.command else { panic!("not serve") };
+        assert!(flags.into_sources().is_err());
+    }
+}

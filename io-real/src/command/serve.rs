@@ -1,0 +1,225 @@
+//! `vowmq serve`: recover, listen, serve until told to stop.
+
+use super::Failure;
+use super::log::{self, LogFilter};
+use crate::clock::Clock;
+use crate::configuration::{Configuration, Sources};
+use crate::disk::directory::{Access, Directory};
+use crate::disk::lock::DirectoryLock;
+use crate::disk::threads::DiskThreads;
+use crate::recovery::{random_seed, recover};
+use crate::shell::{Command, Shell, TcpAcceptor};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{Write, stdout};
+use std::net::SocketAddr;
+use std::panic;
+use std::process;
+use std::time::{Duration, Instant};
+use tokio::net::TcpSocket;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
+use vowmq_core::limits::SyncPolicy;
+use vowmq_core::output::Halt;
+use vowmq_core::{Purpose, RecoveryReport};
+
+/// Connections that the system completes ahead of their being accepted.
+const BACKLOG: u32 = 4096;
+
+pub(super) fn serve(sources: Sources) -> Result<(), Failure> {
+    let configuration = sources.load()?;
+    let log = log::start(&configuration.log)?;
+    stop_on_panic();
+    raise_descriptor_limit(configuration.settings.limits.connections);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = LocalSet::new();
+    runtime.block_on(local.run_until(serve_until_stopped(sources, configuration, log)))
+}
+
+async fn serve_until_stopped(
+    sources: Sources,
+    configuration: Configuration,
+    log: LogFilter,
+) -> Result<(), Failure> {
+    let signals = Signals::register()?;
+    Directory::make(&configuration.data_dir)
+        .map_err(|error| Failure(format!("{}: {error}", configuration.data_dir.display())))?;
+    let _lock = DirectoryLock::take(&configuration.data_dir)?;
+    let sockets: Vec<TcpSocket> =
+        configuration.listen_mqtt.iter().map(|address| bind(*address)).collect::<Result<_, _>>()?;
+
+    let begun = Instant::now();
+    let clock = Clock::start();
+    let mut disk = DiskThreads::start(Directory::new(&configuration.data_dir, Access::ReadWrite))?;
+    let recovered = recover(&mut disk, &clock, configuration.settings, random_seed(), Purpose::Serve).await?;
+    let took = begun.elapsed();
+
+    let mut shell = Shell::new(recovered.broker, clock);
+    let mut lines = String::new();
+    for socket in sockets {
+        let listener = socket.listen(BACKLOG)?;
+        lines.push_str(&format!("listening mqtt {}\n", listener.local_addr()?));
+        shell.listen(TcpAcceptor(listener));
+    }
+    lines.push_str(&recovery_line(&recovered.report, took));
+    lines.push_str(&sync_line(configuration.settings.sync));
+    lines.push_str("ready\n");
+    tell(&lines);
+
+    let (commands, incoming) = unbounded_channel();
+    tokio::task::spawn_local(obey_signals(signals, sources, configuration, log, commands));
+    match shell.run(disk, incoming).await {
+        Halt::ShutDown => Ok(()),
+        fault @ Halt::Storage { .. } => Err(Failure(fault.to_string())),
+    }
+}
+
+/// Takes the address before recovery, so that a port in use is told at once; nobody can connect yet.
+fn bind(address: SocketAddr) -> Result<TcpSocket, Failure> {
+    let failed = |error| Failure(format!("{address}: {error}"));
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let socket = socket.map_err(failed)?;
+    socket.set_reuseaddr(true).map_err(failed)?;
+    socket.bind(address).map_err(failed)?;
+    Ok(socket)
+}
+
+fn recovery_line(report: &RecoveryReport, took: Duration) -> String {
+    if let Some((segment, offset)) = report.torn_tail {
+        tracing::info!("an unfinished write in segment {segment} at offset {offset} was cut off");
+    }
+    format!(
+        "recovered {} sessions, {} queues, {} messages in {:.2} s\n",
+        report.sessions,
+        report.queues,
+        report.messages,
+        took.as_secs_f64()
+    )
+}
+
+/// What an acknowledgement promises, where it is less than "on disk".
+fn sync_line(sync: SyncPolicy) -> String {
+    match sync {
+        SyncPolicy::Always => String::new(),
+        SyncPolicy::EveryMs(millis) => format!(
+            "sync every {millis} ms: a power cut or system crash may lose what was acknowledged in the last {millis} \
+             ms; a crash of the broker alone loses nothing\n"
+        ),
+        SyncPolicy::Never => {
+            "sync never: a power cut or system crash may lose anything that was acknowledged; a crash \
+                              of the broker alone loses nothing\n"
+                .to_owned()
+        }
+    }
+}
+
+/// Prints what scripts wait for. Nobody reading is no reason to stop.
+fn tell(lines: &str) {
+    let mut out = stdout().lock();
+    let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+enum Wish {
+    Stop,
+    Reload,
+}
+
+impl Signals {
+    fn register() -> Result<Signals, Failure> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Wish {
+        tokio::select! {
+            biased;
+            _ = self.terminate.recv() => Wish::Stop,
+            _ = self.interrupt.recv() => Wish::Stop,
+            _ = self.hangup.recv() => Wish::Reload,
+        }
+    }
+}
+
+async fn obey_signals(
+    mut signals: Signals,
+    sources: Sources,
+    mut configuration: Configuration,
+    log: LogFilter,
+    commands: UnboundedSender<Command>,
+) {
+    let mut stopping = false;
+    loop {
+        match signals.next().await {
+            Wish::Stop if stopping => {
+                eprintln!("vowmq: stopped at once by a second signal");
+                process::exit(1);
+            }
+            Wish::Stop => {
+                stopping = true;
+                tracing::info!("stopping; a second signal stops at once");
+                let _ = commands.send(Command::ShutDown);
+            }
+            Wish::Reload => reload(&sources, &mut configuration, &log, &commands),
+        }
+    }
+}
+
+fn reload(
+    sources: &Sources,
+    configuration: &mut Configuration,
+    log: &LogFilter,
+    commands: &UnboundedSender<Command>,
+) {
+    let new = match sources.load() {
+        Ok(new) => new,
+        Err(error) => {
+            tracing::error!("the configuration was not reloaded, the old one stays in force: {error}");
+            return;
+        }
+    };
+    let waiting = configuration.needing_restart(&new);
+    if !waiting.is_empty() {
+        tracing::warn!("changed, but in force only after a restart: {}", waiting.join(", "));
+    }
+    if let Err(Failure(error)) = log.set(&new.log) {
+        tracing::error!("the filter of the log was not changed: {error}");
+    }
+    let mut settings = new.settings;
+    settings.segment_bytes = configuration.settings.segment_bytes;
+    let _ = commands.send(Command::Reload(Box::new(settings)));
+    // What needs a restart stays as it was, so that the next reload tells it again.
+    configuration.settings = settings;
+    configuration.log = new.log;
+    tracing::info!("the configuration was reloaded");
+}
+
+/// A broker whose invariant failed must not go on: tokio would catch the panic of a task and keep the rest alive.
+fn stop_on_panic() {
+    let print = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        print(info);
+        eprintln!(
+            "vowmq: an invariant failed, so the broker stops: going on could break what it has promised"
+        );
+        process::abort();
+    }));
+}
+
+/// Every connection needs a descriptor, and systems start programs with few.
+fn raise_descriptor_limit(connections: usize) {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let current = setrlimit(Resource::Nofile, raised).map_or(limit.current, |()| limit.maximum);
+    if let Some(current) = current.filter(|current| *current < connections as u64) {
+        tracing::info!("limits.connections is {connections}, but the system allows {current} open files");
+    }
+}

@@ -1,0 +1,248 @@
+//! The configuration: defaults, then the file, then the environment, then the flags; each overrides what is
+//! before it. `setting::SETTINGS` lists all that can be set.
+
+mod error;
+mod file;
+mod quantity;
+mod setting;
+mod value;
+
+pub use error::{ConfigurationError, Origin};
+
+use setting::{SETTINGS, Setting};
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use vowmq_core::limits::Settings;
+
+/// The beginning of every environment variable that is ours.
+const VARIABLE_PREFIX: &str = "VOWMQ_";
+
+/// The variable that names the configuration file.
+const FILE_VARIABLE: &str = "VOWMQ_CONFIG";
+
+/// What is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// The directory of the store.
+    pub data_dir: PathBuf,
+    /// Addresses for MQTT.
+    pub listen_mqtt: Vec<SocketAddr>,
+    /// Whether other machines may connect although nobody can be identified.
+    pub allow_anonymous: bool,
+    /// The filter of the log.
+    pub log: String,
+    /// What the core takes.
+    pub settings: Settings,
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        Configuration {
+            data_dir: PathBuf::from("./vowmq-data"),
+            listen_mqtt: vec![SocketAddr::from(([127, 0, 0, 1], 1883))],
+            allow_anonymous: false,
+            log: "info".to_owned(),
+            settings: Settings::default(),
+        }
+    }
+}
+
+/// A setting that the command line overrides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flag {
+    /// As the operator wrote it, for complaints.
+    pub name: String,
+    /// The setting's key.
+    pub key: String,
+    /// Its value, as text; several addresses are separated by commas.
+    pub value: String,
+}
+
+/// Where a configuration is read from. Read again at every reload.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The file, if one was named.
+    pub file: Option<PathBuf>,
+    /// The environment.
+    pub variables: Vec<(String, String)>,
+    /// The command line.
+    pub flags: Vec<Flag>,
+}
+
+impl Sources {
+    /// The file, the environment of this process (which may name the file), and the flags.
+    pub fn of_process(file: Option<PathBuf>, flags: Vec<Flag>) -> Sources {
+        let readable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        };
+        let variables: Vec<(String, String)> = std::env::vars_os().filter_map(readable).collect();
+        let named = variables.iter().find(|(name, _)| name == FILE_VARIABLE);
+        let file = file.or_else(|| named.map(|(_, value)| PathBuf::from(value)));
+        Sources { file, variables, flags }
+    }
+
+    /// Reads and checks the configuration.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn load(&self) -> Result<Configuration, ConfigurationError> {
+        let mut loading = Loading::default();
+        if let Some(file) = &self.file {
+            let source = fs::read_to_string(file).map_err(|error| ConfigurationError {
+                origin: Origin::File(file.clone()),
+                message: format!("the configuration cannot be read: {error}"),
+            })?;
+            loading.file(file, &source)?;
+        }
+        loading.variables(&self.variables)?;
+        loading.flags(&self.flags)?;
+        loading.checked()
+    }
+}
+
+/// A configuration on its way, with who set what.
+#[derive(Default)]
+struct Loading {
+    configuration: Configuration,
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+impl Loading {
+    fn file(&mut self, file: &Path, source: &str) -> Result<(), ConfigurationError> {
+        for entry in file::entries(file, source)? {
+            let Some(setting) = setting::find(&entry.key) else {
+                let keys = SETTINGS.iter().map(|setting| setting.key.to_owned());
+                let message = format!("there is no setting `{}`{}", entry.key, nearest(&entry.key, keys));
+                return Err(ConfigurationError { origin: entry.key_origin, message });
+            };
+            let set = setting.place.set(&mut self.configuration, &entry.value);
+            self.remember(setting, entry.value_origin, set)?;
+        }
+        Ok(())
+    }
+
+    fn variables(&mut self, variables: &[(String, String)]) -> Result<(), ConfigurationError> {
+        let ours =
+            variables.iter().filter(|(name, _)| name.starts_with(VARIABLE_PREFIX) && name != FILE_VARIABLE);
+        for (name, value) in ours {
+            let origin = Origin::Variable(name.clone());
+            let Some(setting) = SETTINGS.iter().find(|setting| setting.variable() == *name) else {
+                let message = format!("there is no such setting{}", nearest(name, variable_names()));
+                return Err(ConfigurationError { origin, message });
+            };
+            let set = setting.place.set_text(&mut self.configuration, value);
+            self.remember(setting, origin, set)?;
+        }
+        Ok(())
+    }
+
+    fn flags(&mut self, flags: &[Flag]) -> Result<(), ConfigurationError> {
+        for flag in flags {
+            let origin = Origin::Flag(flag.name.clone());
+            let Some(setting) = setting::find(&flag.key) else {
+                let keys = SETTINGS.iter().map(|setting| setting.key.to_owned());
+                let message = format!("there is no setting `{}`{}", flag.key, nearest(&flag.key, keys));
+                return Err(ConfigurationError { origin, message });
+            };
+            let set = setting.place.set_text(&mut self.configuration, &flag.value);
+            self.remember(setting, origin, set)?;
+        }
+        Ok(())
+    }
+
+    fn remember(
+        &mut self,
+        setting: &'static Setting,
+        origin: Origin,
+        set: Result<(), String>,
+    ) -> Result<(), ConfigurationError> {
+        match set {
+            Ok(()) => {
+                self.origins.insert(setting.key, origin);
+                Ok(())
+            }
+            Err(message) => {
+                Err(ConfigurationError { origin, message: format!("{}: {message}", setting.key) })
+            }
+        }
+    }
+
+    /// Checks what concerns more than one value.
+    fn checked(self) -> Result<Configuration, ConfigurationError> {
+        if let Err(outside) = self.configuration.settings.check() {
+            let setting = SETTINGS.iter().find(|setting| setting.core_name() == outside.name);
+            let key = setting.map_or(outside.name, |setting| setting.key);
+            return Err(self.wrong(key, &format!("{key} must be {}", outside.rule)));
+        }
+        if let Err(error) = self.configuration.log.parse::<tracing_subscriber::EnvFilter>() {
+            return Err(self.wrong("log", &format!("log: {error}")));
+        }
+        if self.configuration.listen_mqtt.is_empty() {
+            return Err(self.wrong("listen.mqtt", "listen.mqtt: a broker without a listener serves nobody"));
+        }
+        let open = self.configuration.listen_mqtt.iter().find(|address| !address.ip().is_loopback());
+        if let Some(address) = open
+            && !self.configuration.allow_anonymous
+        {
+            let message = format!(
+                "listen.mqtt: {address} can be reached from other machines, and this version cannot tell who \
+                 connects; write `allow_anonymous = true` if everybody who reaches it may publish and subscribe, or \
+                 listen on 127.0.0.1"
+            );
+            return Err(self.wrong("listen.mqtt", &message));
+        }
+        Ok(self.configuration)
+    }
+
+    fn wrong(&self, key: &str, message: &str) -> ConfigurationError {
+        let origin = self.origins.get(key).cloned().unwrap_or(Origin::Default);
+        ConfigurationError { origin, message: message.to_owned() }
+    }
+}
+
+impl Configuration {
+    /// The whole configuration as TOML, each setting with what it means.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        let mut table = "";
+        for setting in SETTINGS {
+            let (its_table, name) = setting.key.split_once('.').unwrap_or(("", setting.key));
+            if its_table != table {
+                text.push_str(&format!("\n[{its_table}]\n"));
+                table = its_table;
+            }
+            let restart = if setting.at_start_only { " Read at start." } else { "" };
+            text.push_str(&format!("# {}{restart}\n{name} = {}\n", setting.what, setting.place.show(self)));
+        }
+        text
+    }
+
+    /// The keys of settings that differ in `new` and take effect only at the next start.
+    pub fn needing_restart(&self, new: &Configuration) -> Vec<&'static str> {
+        let differs = |setting: &&Setting| setting.place.show(self) != setting.place.show(new);
+        SETTINGS
+            .iter()
+            .filter(|setting| setting.at_start_only)
+            .filter(differs)
+            .map(|setting| setting.key)
+            .collect()
+    }
+}
+
+fn variable_names() -> impl Iterator<Item = String> {
+    SETTINGS.iter().map(Setting::variable).chain([FILE_VARIABLE.to_owned()])
+}
+
+/// A hint at the name that is most like `wrong`, if one is.
+fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> String {
+    let likeness = |name: &String| strsim::jaro_winkler(wrong, name);
+    let best = names.max_by(|left, right| likeness(left).total_cmp(&likeness(right)));
+    best.filter(|name| likeness(name) > 0.7)
+        .map(|name| format!("; did you mean `{name}`?"))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

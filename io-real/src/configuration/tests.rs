@@ -1,0 +1,163 @@
+//! The configuration from the outside: what is accepted, what is refused, and with which words.
+
+use super::*;
+use vowmq_core::limits::{Overflow, SyncPolicy};
+
+fn load(source: &str) -> Result<Configuration, ConfigurationError> {
+    let mut loading = Loading::default();
+    loading.file(Path::new("vowmq.toml"), source)?;
+    loading.checked()
+}
+
+fn refusal(source: &str) -> String {
+    load(source).expect_err("refused").to_string()
+}
+
+#[test]
+fn every_setting_that_is_printed_is_read_back() {
+    // If it failed, `vowmq config` would print a file that means something else, or none at all.
+    let mut other = Configuration {
+        data_dir: PathBuf::from("/srv/a \"b\" \\c"),
+        listen_mqtt: vec!["[::1]:0".parse().expect("is an address"), "127.0.0.1:9".parse().expect("is one")],
+        allow_anonymous: true,
+        log: "warn,vowmq=debug".to_owned(),
+        settings: Settings::default(),
+    };
+    other.settings.sync = SyncPolicy::EveryMs(200);
+    other.settings.message_events = true;
+    other.settings.limits.queue_overflow = Overflow::Refuse;
+    other.settings.limits.session_expiry_ms = 0;
+    other.settings.limits.queue_bytes = 1_000_001;
+    for configuration in [Configuration::default(), other] {
+        let printed = configuration.to_toml();
+        assert_eq!(load(&printed), Ok(configuration), "{printed}");
+    }
+}
+
+#[test]
+fn every_setting_can_be_set_by_itself() {
+    // If it failed, a key would be accepted and do nothing, or set its neighbour.
+    for setting in SETTINGS {
+        let before = Configuration::default();
+        let text = match setting.place.show(&before).as_str() {
+            "true" => "false",
+            "false" => "true",
+            "\"always\"" => "never",
+            "\"drop-oldest\"" => "refuse",
+            list if list.starts_with('[') => "127.0.0.1:7",
+            "\"./vowmq-data\"" => "elsewhere",
+            "\"info\"" => "debug",
+            span if ["ms\"", " s\"", " d\""].iter().any(|unit| span.ends_with(unit)) => "77 ms",
+            _ => "77",
+        };
+        let mut after = before.clone();
+        setting.place.set_text(&mut after, text).expect("accepted");
+        let changed: Vec<&str> = SETTINGS
+            .iter()
+            .filter(|each| each.place.show(&before) != each.place.show(&after))
+            .map(|each| each.key)
+            .collect();
+        assert_eq!(changed, [setting.key]);
+    }
+}
+
+#[test]
+fn every_range_the_core_names_has_a_key() {
+    // If it failed, a complaint about a range would name a setting that the file does not know.
+    let mut settings = Settings::default();
+    settings.limits.connect_ms = 0;
+    let name = settings.check().expect_err("outside its range").name;
+    assert!(SETTINGS.iter().any(|setting| setting.core_name() == name), "{name}");
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_place() {
+    // If it failed, a misspelt limit would silently not hold.
+    let text = refusal("data_dir = \"x\"\n\n[limits]\ninflihgt = 3\n");
+    let expected = "vowmq.toml: line 4, column 1: there is no setting `limits.inflihgt`; did you mean \
+                    `limits.inflight`?\n  |\n4 | inflihgt = 3\n  | ^";
+    assert_eq!(text, expected);
+    assert!(refusal("[quux]\na = 1").contains("line 2, column 1: there is no setting `quux.a`"));
+    assert!(refusal("[limits.inner]\na = 1").contains("there is no setting `limits.inner`"));
+}
+
+#[test]
+fn a_wrong_value_is_refused_with_its_place() {
+    // If it failed, the operator would have to guess which line is meant.
+    let text = refusal("# é\nsync = \"sometimes\"\n");
+    assert!(text.starts_with("vowmq.toml: line 2, column 8: sync: expected \"always\", \"never\""), "{text}");
+    let text = refusal("limits.inflight = -1");
+    assert!(text.starts_with("vowmq.toml: line 1, column 19: limits.inflight: -1 is negative"), "{text}");
+    let text = refusal("limits = { inflight = 70000 }");
+    assert!(
+        text.starts_with("vowmq.toml: line 1, column 23: limits.inflight must be between 1 and 65534"),
+        "{text}"
+    );
+    let text = refusal("[limits]\nconnect_time = 0");
+    assert!(
+        text.starts_with("vowmq.toml: line 2, column 16: limits.connect_time must be at least 1"),
+        "{text}"
+    );
+    assert!(refusal("[limits]\nconnect_time = 10").contains("needs a unit"));
+    assert!(refusal("[limits]\nretained = 1.5").contains("expected a whole number"));
+    assert!(refusal("log = \"vowmq=loud\"").starts_with("vowmq.toml: line 1, column 7: log: "));
+}
+
+#[test]
+fn broken_toml_is_refused_with_its_place() {
+    // If it failed, half of a file could be in force.
+    let text = refusal("sync = \"always\"\nlog = \n");
+    assert!(text.starts_with("vowmq.toml: line 2, column "), "{text}");
+    assert!(refusal("sync = \"always\"\nsync = \"never\"\n").contains("line 2, column 1"));
+}
+
+#[test]
+fn other_machines_are_let_in_only_on_the_operators_word() {
+    // If it failed, a broker without users would stand open to a network by a slip.
+    let text = refusal("[listen]\nmqtt = [\"127.0.0.1:1883\", \"0.0.0.0:1883\"]");
+    assert!(text.contains("0.0.0.0:1883 can be reached from other machines"), "{text}");
+    load("allow_anonymous = true\n[listen]\nmqtt = \"0.0.0.0:1883\"").expect("allowed");
+    load("[listen]\nmqtt = [\"localhost:0\", \"[::1]:1883\"]").expect("loopback");
+    assert!(refusal("[listen]\nmqtt = []").contains("serves nobody"));
+}
+
+#[test]
+fn the_environment_overrides_the_file_and_flags_override_both() {
+    // If it failed, an operator could not tell which of three values holds.
+    let place = tempfile::tempdir().expect("a temporary directory can be made");
+    let file = place.path().join("vowmq.toml");
+    fs::write(&file, "log = \"warn\"\nsync = \"never\"\n[limits]\ninflight = 1\n").expect("writes");
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let mut sources = Sources {
+        file: Some(file),
+        variables: vec![
+            variable("HOME", "x"),
+            variable("VOWMQ_LIMITS_INFLIGHT", "2"),
+            variable("VOWMQ_SYNC", "10 ms"),
+            variable("VOWMQ_LISTEN_MQTT", "127.0.0.1:1, [::1]:2"),
+        ],
+        flags: vec![Flag { name: "--set".into(), key: "limits.inflight".into(), value: "3".into() }],
+    };
+    let loaded = sources.load().expect("accepted");
+    assert_eq!(loaded.log, "warn");
+    assert_eq!(loaded.settings.sync, SyncPolicy::EveryMs(10));
+    assert_eq!(loaded.settings.limits.inflight, 3);
+    assert_eq!(loaded.listen_mqtt.len(), 2);
+
+    sources.variables.push(variable("VOWMQ_LIMIT_INFLIGHT", "2"));
+    let text = sources.load().expect_err("unknown").to_string();
+    let expected = "environment variable VOWMQ_LIMIT_INFLIGHT: there is no such setting; did you mean \
+                    `VOWMQ_LIMITS_INFLIGHT`?";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_reload_tells_what_needs_a_restart() {
+    // If it failed, an operator would believe that a changed listener listens.
+    let old = Configuration::default();
+    let mut new = old.clone();
+    new.settings.limits.inflight = 7;
+    new.settings.segment_bytes *= 2;
+    new.listen_mqtt.clear();
+    assert_eq!(old.needing_restart(&new), ["segment_bytes", "listen.mqtt"]);
+}

@@ -1,0 +1,50 @@
+//! Drives the core's `Recovery` over a disk until there is a broker or a refusal. No listener opens before.
+
+use crate::clock::Clock;
+use crate::disk::Disk;
+use std::future::poll_fn;
+use vowmq_core::ids::Seed;
+use vowmq_core::limits::Settings;
+use vowmq_core::output::Output;
+use vowmq_core::{Purpose, Recovered, Recovery, Refusal};
+
+/// Rebuilds the broker from its store.
+///
+/// # Errors
+/// The store cannot be used; the refusal says where and what to do.
+pub async fn recover<D: Disk>(
+    disk: &mut D,
+    clock: &Clock,
+    settings: Settings,
+    seed: Seed,
+    purpose: Purpose,
+) -> Result<Recovered, Refusal> {
+    let mut recovery = Recovery::new(clock.now(), settings, seed, purpose);
+    let mut under_way: usize = 0;
+    loop {
+        while let Some(output) = recovery.poll_output() {
+            let Output::Disk { op, request } = output else {
+                panic!("recovery orders nothing but disk operations, not {output:?}");
+            };
+            under_way += 1;
+            disk.begin(op, request);
+        }
+        if let Some(end) = recovery.finish() {
+            return end;
+        }
+        assert!(under_way > 0, "recovery has not ended and waits for nothing");
+        let (op, outcome) = poll_fn(|cx| disk.poll_done(cx)).await;
+        under_way -= 1;
+        recovery.handle(clock.now(), op, outcome);
+    }
+}
+
+/// The core's randomness, from the operating system.
+///
+/// # Panics
+/// The operating system has no randomness to give.
+pub fn random_seed() -> Seed {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the operating system gives randomness");
+    Seed(bytes)
+}
