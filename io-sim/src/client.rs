@@ -142,7 +142,9 @@ impl Client {
     pub(crate) fn heal(&mut self, around: &mut Context<'_>) {
         self.left = false;
         self.online = true;
-        self.pump(around);
+        if self.link == Link::Off {
+            self.open(around);
+        }
     }
 
     /// The connection it asked for has a number now.
@@ -236,6 +238,9 @@ impl Client {
         if clean {
             self.afresh = true;
             self.take_over(around);
+        }
+        if self.link == Link::Off {
+            self.open(around);
         }
     }
 

@@ -171,7 +171,6 @@ impl World<'_> {
         self.effects.count("process crash");
         self.trace.note("broker", &[], || "is killed".to_owned());
         self.model.crashed();
-        self.disk.process_crash(&mut self.crash_draws);
         self.end_process(down_us, false);
     }
 

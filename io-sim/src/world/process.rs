@@ -7,7 +7,6 @@ use crate::happening::Happening;
 use crate::model::Ending;
 use crate::network::Surroundings;
 use crate::outcome::Checker;
-use crate::tap::Tap;
 use bytes::Bytes;
 use vowmq_core::event::{DropReason, Event};
 use vowmq_core::ids::{ConnectionId, OpId};
@@ -155,6 +154,7 @@ impl World<'_> {
             Process { epoch, down_until: down_until.max(self.process.down_until), ..Process::new() };
         self.counts.crashes += 1;
         self.taps.clear();
+        self.disk.process_crash(&mut self.crash_draws);
         let draws = &mut self.crash_draws;
         // A process's end closes its sockets at once; a machine is only missed.
         let notice_us = || if machine_too { draws.below(300_000) } else { 0 };
