@@ -142,6 +142,12 @@ impl Disk {
         }
     }
 
+    /// A process opens the store. Its driver reads past the page cache, so that what a failed sync left there
+    /// clean is not taken for durable.
+    pub(crate) fn reopen(&mut self) {
+        self.files.values_mut().for_each(File::drop_forgotten);
+    }
+
     /// Turns a bit over in some durable sector.
     pub(crate) fn rot(&mut self, draws: &mut Draws) -> Option<(SegmentNumber, usize)> {
         let names: Vec<(SegmentNumber, u64)> =

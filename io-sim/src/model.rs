@@ -82,6 +82,8 @@ struct ClientModel {
     owed: BTreeSet<MessageKey>,
     /// By topic.
     retained_owed: BTreeMap<usize, u64>,
+    /// By topic: when a retained message last came. It may come before the SUBACK.
+    retained_seen: BTreeMap<usize, u64>,
     /// Messages whose last answer was written, with the number of that write, while nothing proves that the
     /// broker has it on disk.
     settling: VecDeque<(u64, u64, MessageKey)>,
@@ -371,6 +373,7 @@ impl ClientModel {
             newest: BTreeMap::new(),
             owed: BTreeSet::new(),
             retained_owed: BTreeMap::new(),
+            retained_seen: BTreeMap::new(),
             settling: VecDeque::new(),
         }
     }

@@ -96,6 +96,15 @@ impl File {
         }
     }
 
+    /// What a failed sync forgot is read as it is on the platter.
+    pub(crate) fn drop_forgotten(&mut self) {
+        let forgotten: Vec<usize> = self.dirty.iter().filter(|(_, dirty)| dirty.forgotten).map(|(at, _)| *at).collect();
+        for at in forgotten {
+            let dirty = self.dirty.remove(&at).expect("just listed");
+            self.cache[at..at + SECTOR].copy_from_slice(&dirty.older[0]);
+        }
+    }
+
     /// The power goes: decides the fate of every sector that is not durable.
     pub(crate) fn power_cut(&mut self, draws: &mut Draws, survival: &Survival, mut fated: impl FnMut(Fate)) {
         for (at, dirty) in std::mem::take(&mut self.dirty) {

@@ -14,7 +14,8 @@ impl Model {
             return;
         }
         for topic in 0..self.topics.topic_count() {
-            if self.topics.matching(filter, topic) && self.has_retained(topic, sent) {
+            let seen = self.clients[client].retained_seen.get(&topic).is_some_and(|seen| *seen >= sent);
+            if !seen && self.topics.matching(filter, topic) && self.has_retained(topic, sent) {
                 self.clients[client].retained_owed.insert(topic, sent);
             }
         }
@@ -22,7 +23,9 @@ impl Model {
 
     /// A retained message came as such.
     pub(super) fn retained_delivered(&mut self, delivery: &Delivery<'_>, topic: usize, key: MessageKey) {
+        let now = self.now;
         let state = &mut self.clients[delivery.client];
+        state.retained_seen.insert(topic, now);
         state.retained_owed.remove(&topic);
         let asked = state.subscribes.iter().filter(|attempt| self.topics.matching(attempt.filter, topic));
         let windows: Vec<(u64, u64)> = asked.map(|attempt| (attempt.sent, attempt.answered)).collect();
