@@ -1,13 +1,20 @@
 //! Recovery: from the files of a store to a broker, or to a refusal.
 //!
 //! ```text
-//! List ─► Headers ─► Replay ─► Scan ─► Open (Create, Reserve, Write header, SyncDirectory, Remove unused) ─► Settle
+//! List ─► Headers ─► Replay ─► Scan ─► Open (Sync tail, Create, Reserve, Write header, SyncDirectory, Remove unused)
+//!   ─► Settle
 //! ```
 //!
 //! *Replay* follows the chain: expected LSN and predecessor checksum, batch after batch, segment after segment.
 //! *Scan* looks at everything behind the place where the chain ends: if any batch or header of this store says that
 //! the expected LSN was synced, acknowledged data is damaged and recovery refuses; otherwise the end is a tail.
-//! *Open* goes on in a new segment above every file present; nothing is ever written behind a tear.
+//! *Open* goes on in a new segment above every file present; nothing is ever written behind a tear. Before that the
+//! segment in which the chain ends is synced:
+//!
+//! 1. A batch is written, not synced. 2. The process dies, the machine does not. 3. Recovery reads the batch from the
+//!    page cache and says in the new segment's header that it was synced. 4. The power goes. Had 3. not synced it,
+//!    the next recovery would find acknowledged data damaged.
+//!
 //! *Settle* records what a crash means to clients: they are away from now on, their wills are published.
 //!
 //! A crash at any point of this leaves the same store, perhaps with one more segment that nothing was acknowledged
@@ -121,6 +128,7 @@ enum Step {
 
 /// Opening the new segment: the operation that is under way. There is one at a time.
 enum Open {
+    Tail,
     Create,
     Reserve,
     Header,
@@ -333,10 +341,16 @@ impl Recovery {
         };
         Ok(match self.purpose {
             Purpose::Look => self.looked(now, opening),
-            Purpose::Serve => {
-                self.outbox.disk(DiskRequest::Create { segment });
-                Step::Open(opening, Open::Create)
-            }
+            Purpose::Serve => match scan.end_file() {
+                Some(index) => {
+                    self.outbox.disk(DiskRequest::Sync { segment: self.files[index].segment });
+                    Step::Open(opening, Open::Tail)
+                }
+                None => {
+                    self.outbox.disk(DiskRequest::Create { segment });
+                    Step::Open(opening, Open::Create)
+                }
+            },
         })
     }
 
@@ -358,6 +372,10 @@ impl Recovery {
         }
         let segment = opening.segment;
         let next = match open {
+            Open::Tail => {
+                self.outbox.disk(DiskRequest::Create { segment });
+                Open::Create
+            }
             Open::Create => {
                 self.outbox.disk(DiskRequest::Reserve { segment, length: self.settings.segment_bytes });
                 Open::Reserve
