@@ -215,9 +215,20 @@ impl Broker {
         let vhost = self.state.vhosts[vhost].name.clone();
         let will_of = will_of.map(|key| key.client.clone());
         self.counters.dropped_queue_full += dropped.len() as u64;
-        let gone = dropped.iter().map(|&(queue, position, _)| (queue, position)).collect();
+        let (gone, forgotten): (Vec<_>, Vec<_>) = dropped
+            .iter()
+            .map(|&(queue, position, _)| (queue, position))
+            .partition(|&(queue, _)| self.state.is_durable_queue(queue));
+        let kept = received.filter(|&(session, _)| self.state.is_durable_session(session));
+        // What concerns sessions that do not survive stands in no record that does: recovery would not know them.
+        for (queue, position) in forgotten {
+            self.commit(Record::Settled { queue, position });
+        }
+        if let Some((session, packet_id)) = received.filter(|_| kept.is_none()) {
+            self.commit(Record::PacketIdReceived { session, packet_id });
+        }
         let publication =
-            Publication { message, vhost, content, recipients, dropped: gone, retain, received, will_of };
+            Publication { message, vhost, content, recipients, dropped: gone, retain, received: kept, will_of };
         let lsn = self.commit(Record::Published(publication));
         if self.settings.message_events {
             self.report_stored(message, connection, topic, lsn, &routed, &dropped);

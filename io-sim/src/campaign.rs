@@ -1,0 +1,127 @@
+//! Many runs: seeds shared out among threads, a part of them run twice, everything counted.
+
+use crate::effects::Effects;
+use crate::outcome::{Checker, Counts, Outcome, Violation};
+use crate::scenario::Scenario;
+use crate::{generate, run};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Of so many seeds one is run twice and compared.
+const TWICE_EVERY: u64 = 16;
+
+/// What a campaign brought.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Runs that were finished.
+    pub runs: u64,
+    /// Runs that were compared with a second one.
+    pub compared: u64,
+    /// The counts of all runs together.
+    pub counts: Counts,
+    /// What failed, by seed.
+    pub failures: Vec<Failure>,
+}
+
+/// A seed that fails.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What is broken.
+    pub violation: Violation,
+    /// How many operations and faults its scenario has: the smallest is read first.
+    pub size: usize,
+}
+
+/// Runs these seeds on so many threads. With a scenario, that one under each seed's choices. `each` is called
+/// after every run.
+pub fn campaign(
+    seeds: Range<u64>,
+    jobs: usize,
+    scenario: Option<&Scenario>,
+    each: &(dyn Fn() + Sync),
+) -> Summary {
+    let next = AtomicU64::new(seeds.start);
+    let summary = Mutex::new(Summary::default());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                let mut own = Summary::default();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    own.take(seed, scenario);
+                    each();
+                }
+                summary.lock().expect("no thread panics while it holds the summary").add(own);
+            });
+        }
+    });
+    let mut summary = summary.into_inner().expect("no thread panics while it holds the summary");
+    summary.failures.sort_by_key(|failure| failure.seed);
+    summary
+}
+
+impl Summary {
+    /// Failures by checker, the smallest scenario first.
+    pub fn by_checker(&self) -> BTreeMap<Checker, Vec<&Failure>> {
+        let mut groups: BTreeMap<Checker, Vec<&Failure>> = BTreeMap::new();
+        for failure in &self.failures {
+            groups.entry(failure.violation.checker).or_default().push(failure);
+        }
+        for group in groups.values_mut() {
+            group.sort_by_key(|failure| (failure.size, failure.seed));
+        }
+        groups
+    }
+
+    fn take(&mut self, seed: u64, scenario: Option<&Scenario>) {
+        let scenario = match scenario {
+            Some(scenario) => Scenario { seed, ..scenario.clone() },
+            None => generate(seed),
+        };
+        let mut outcome = run(&scenario);
+        if seed.is_multiple_of(TWICE_EVERY) {
+            self.compared += 1;
+            compare(&mut outcome, &run(&scenario));
+        }
+        self.runs += 1;
+        add_counts(&mut self.counts, &outcome.counts);
+        if let Some(violation) = outcome.violation {
+            let operations: usize = scenario.clients.iter().map(|client| client.operations.len()).sum();
+            self.failures.push(Failure { seed, violation, size: operations + scenario.faults.len() });
+        }
+    }
+
+    fn add(&mut self, other: Summary) {
+        self.runs += other.runs;
+        self.compared += other.compared;
+        add_counts(&mut self.counts, &other.counts);
+        self.failures.extend(other.failures);
+    }
+}
+
+fn compare(outcome: &mut Outcome, again: &Outcome) {
+    if outcome.trace_hash != again.trace_hash {
+        let text = "run twice, it took two courses".to_owned();
+        let at_us = outcome.counts.simulated_us.min(again.counts.simulated_us);
+        let subject = "run".to_owned();
+        outcome.violation = Some(Violation { checker: Checker::Determinism, subject, text, at_us });
+    }
+}
+
+fn add_counts(sum: &mut Counts, counts: &Counts) {
+    sum.broker_inputs += counts.broker_inputs;
+    sum.simulated_us += counts.simulated_us;
+    sum.packets += counts.packets;
+    sum.deliveries += counts.deliveries;
+    sum.crashes += counts.crashes;
+    let effects: &Effects = &counts.effects;
+    sum.effects.add(effects);
+}

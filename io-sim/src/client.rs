@@ -1,0 +1,391 @@
+//! A simulated client: it keeps the rules of MQTT 3.1.1, comes back after every break, and tells the model
+//! what it sends and receives. Its codec is not ours.
+//!
+//! ```text
+//! Off ──▶ Handshake ──CONNACK──▶ Up
+//!  ▲          │ time-out, broken  │ broken, vanished, goodbye
+//!  └──────────┴───────────────────┘
+//! ```
+
+mod incoming;
+mod session;
+
+use crate::chance::Draws;
+use crate::happening::Timer;
+use crate::model::Model;
+use crate::outcome::{Checker, Counts};
+use crate::scenario::{Action, ClientProgram};
+use crate::trace::Trace;
+use bytes::{Bytes, BytesMut};
+use mqttbytes::v4::{Connect, LastWill, Packet};
+use session::{Session, Todo};
+use vowmq_core::ids::ConnectionId;
+
+/// How long a client waits for CONNACK.
+const HANDSHAKE_US: u64 = 5_000_000;
+
+/// What a client wants of the network.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Opens a connection, its `attempt`-th.
+    Open { attempt: usize },
+    /// Writes to it.
+    Write(ConnectionId, Bytes),
+    /// Ends its direction in order.
+    Finish(ConnectionId),
+    /// Breaks it.
+    Reset(ConnectionId),
+    /// Is gone without a word.
+    Vanish(ConnectionId),
+    /// Reads nothing until then.
+    StopReading { until_us: u64 },
+    /// Wants to be called.
+    Timer { at_us: u64, timer: Timer, generation: u64 },
+}
+
+/// What a client may touch beside itself.
+pub(crate) struct Context<'a> {
+    pub(crate) now: u64,
+    pub(crate) model: &'a mut Model,
+    pub(crate) trace: &'a mut Trace,
+    pub(crate) counts: &'a mut Counts,
+    pub(crate) orders: &'a mut Vec<Order>,
+}
+
+/// A client.
+pub(crate) struct Client {
+    index: usize,
+    program: ClientProgram,
+    draws: Draws,
+    link: Link,
+    /// Whether it wants a connection.
+    online: bool,
+    /// Whether it said goodbye and waits to be told.
+    left: bool,
+    /// Its next session begins afresh.
+    afresh: bool,
+    /// Connections tried.
+    attempts: usize,
+    session: Session,
+    buffer: BytesMut,
+    outbox: BytesMut,
+    answers_due: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Link {
+    Off,
+    Opening,
+    Handshake { connection: ConnectionId, clean: bool },
+    Up { connection: ConnectionId, clean: bool },
+}
+
+/// How a client sees its connection end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    /// What it had sent is lost, or has been received.
+    Broken,
+    /// What it had sent may still be on its way.
+    Vanished,
+}
+
+impl Client {
+    pub(crate) fn new(index: usize, program: ClientProgram, draws: Draws) -> Client {
+        let session = Session::new(program.window);
+        Client {
+            index,
+            program,
+            draws,
+            link: Link::Off,
+            online: false,
+            left: false,
+            afresh: false,
+            attempts: 0,
+            session,
+            buffer: BytesMut::new(),
+            outbox: BytesMut::new(),
+            answers_due: false,
+        }
+    }
+
+    /// Comes to an operation of its program.
+    pub(crate) fn operate(&mut self, around: &mut Context<'_>, index: usize) {
+        let action = self.program.operations[index].action.clone();
+        around.trace.note("client", &[self.index as u64, index as u64], || {
+            format!("{} comes to {action:?}", self.program.id)
+        });
+        if !self.left {
+            self.online = true;
+        }
+        match action {
+            Action::Connect { clean } => self.ask_to_connect(around, clean),
+            Action::Publish { topic, qos, retain, size, count } => {
+                for _ in 0..count {
+                    self.plan_publish(around, &topic, qos, retain, size);
+                }
+            }
+            Action::Subscribe { filter, qos } => self.session.plan(Todo::Subscribe { filter, qos }),
+            Action::Unsubscribe { filter } => self.session.plan(Todo::Unsubscribe { filter }),
+            Action::Disconnect => self.say_goodbye(around),
+            Action::Drop => self.break_off(around),
+            Action::Silence => self.vanish(around, 3_000_000),
+            Action::TakeOver => self.take_over(around),
+            Action::StopReading { for_us } => {
+                around.orders.push(Order::StopReading { until_us: around.now + for_us })
+            }
+            Action::Resend => self.resend(around),
+        }
+        self.pump(around);
+    }
+
+    /// The faults are over: it connects and stays.
+    pub(crate) fn heal(&mut self, around: &mut Context<'_>) {
+        self.left = false;
+        self.online = true;
+        if self.link == Link::Off {
+            self.open(around);
+        }
+    }
+
+    /// The connection it asked for has a number now.
+    pub(crate) fn opened(&mut self, around: &mut Context<'_>, connection: ConnectionId) {
+        let clean = self.program.clean || self.afresh;
+        self.link = Link::Handshake { connection, clean };
+        let will = self.program.will.as_ref().map(|will| {
+            let length = crate::payload::HEADER_BYTES as u32;
+            let key = around.model.new_message(self.index, &will.topic, will.qos, will.retain, length);
+            (key, will)
+        });
+        if clean {
+            around.model.clean_connect_sent(self.index);
+        }
+        around.model.connect_sent(self.index, will.map(|(key, _)| key));
+        let last_will = will.map(|(key, will)| LastWill {
+            topic: will.topic.clone(),
+            message: crate::payload::build(key, 0),
+            qos: session::qos(will.qos),
+            retain: will.retain,
+        });
+        let mut connect = Connect::new(self.program.id.clone());
+        connect.keep_alive = self.program.keep_alive_s;
+        connect.clean_session = clean;
+        connect.last_will = last_will;
+        self.write(around, &Packet::Connect(connect));
+        self.timer(around, HANDSHAKE_US, Timer::Handshake);
+        self.flush(around);
+    }
+
+    /// A timer of the current generation ran out.
+    pub(crate) fn timer_ran_out(&mut self, around: &mut Context<'_>, timer: Timer, generation: u64) {
+        if generation != self.attempts as u64 {
+            return;
+        }
+        match (timer, self.link) {
+            (Timer::Reconnect, Link::Off) => self.open(around),
+            (Timer::Handshake, Link::Handshake { .. }) => self.break_off(around),
+            (Timer::Ping, Link::Up { .. }) => {
+                self.write(around, &Packet::PingReq);
+                self.timer(around, u64::from(self.program.keep_alive_s) * 500_000, Timer::Ping);
+            }
+            (Timer::Answers, Link::Up { .. }) => self.answer(around),
+            (Timer::Reconnect | Timer::Handshake | Timer::Ping | Timer::Answers, _) => {}
+        }
+        self.pump(around);
+    }
+
+    /// The other end is gone.
+    pub(crate) fn connection_broke(&mut self, around: &mut Context<'_>, connection: ConnectionId) {
+        if self.connection() == Some(connection) {
+            around
+                .trace
+                .note("client", &[self.index as u64], || format!("{} loses its connection", self.program.id));
+            self.connection_over(around, Loss::Broken);
+            self.come_back_later(around, 200_000);
+        }
+    }
+
+    /// The network cut it off while the broker notices nothing.
+    pub(crate) fn cut_off(&mut self, around: &mut Context<'_>) {
+        self.vanish(around, 500_000);
+    }
+
+    /// Its connection, if it has one.
+    pub(crate) fn connection(&self) -> Option<ConnectionId> {
+        match self.link {
+            Link::Off | Link::Opening => None,
+            Link::Handshake { connection, .. } | Link::Up { connection, .. } => Some(connection),
+        }
+    }
+
+    /// The message that an answer with this id is for.
+    pub(crate) fn awaits(&self, packet_id: u16) -> Option<crate::payload::MessageKey> {
+        self.session.awaits(packet_id)
+    }
+
+    /// Whether it is connected and waits for nothing.
+    pub(crate) fn is_quiet(&self) -> bool {
+        matches!(self.link, Link::Up { .. }) && self.session.is_quiet()
+    }
+
+    /// What it waits for, in words.
+    pub(crate) fn waits_for(&self) -> String {
+        format!("{} ({:?}) waits for {}", self.program.id, self.link, self.session.waits_for())
+    }
+
+    fn ask_to_connect(&mut self, around: &mut Context<'_>, clean: bool) {
+        self.left = false;
+        self.online = true;
+        if clean {
+            self.afresh = true;
+            self.take_over(around);
+        }
+        if self.link == Link::Off {
+            self.open(around);
+        }
+    }
+
+    fn plan_publish(&mut self, around: &mut Context<'_>, topic: &str, qos: u8, retain: bool, size: u32) {
+        if qos == 0 && !matches!(self.link, Link::Up { .. }) {
+            return;
+        }
+        let size = if size == 0 { 0 } else { size.max(crate::payload::HEADER_BYTES as u32) };
+        let key = around.model.new_message(self.index, topic, qos, retain, size);
+        self.session.plan(Todo::Publish { key, topic: topic.to_owned(), qos, retain, size });
+    }
+
+    fn say_goodbye(&mut self, around: &mut Context<'_>) {
+        self.online = false;
+        self.left = true;
+        match self.link {
+            Link::Up { connection, .. } => {
+                self.pump(around);
+                self.write(around, &Packet::Disconnect);
+                around.model.goodbye_sent(self.index, self.attempts - 1);
+                self.flush(around);
+                around.orders.push(Order::Finish(connection));
+                self.connection_over(around, Loss::Vanished);
+            }
+            Link::Handshake { .. } => self.break_off(around),
+            Link::Off | Link::Opening => {}
+        }
+    }
+
+    fn break_off(&mut self, around: &mut Context<'_>) {
+        if let Some(connection) = self.connection() {
+            self.flush(around);
+            around.orders.push(Order::Reset(connection));
+            self.connection_over(around, Loss::Broken);
+            self.come_back_later(around, 200_000);
+        }
+    }
+
+    /// A CONNECT on its way must not arrive after a later one: before CONNACK it breaks the connection instead.
+    fn vanish(&mut self, around: &mut Context<'_>, back_within_us: u64) {
+        match self.link {
+            Link::Up { connection, .. } => {
+                self.flush(around);
+                around.orders.push(Order::Vanish(connection));
+                self.connection_over(around, Loss::Vanished);
+                self.come_back_later(around, back_within_us);
+            }
+            Link::Handshake { .. } => self.break_off(around),
+            Link::Off | Link::Opening => {}
+        }
+    }
+
+    fn take_over(&mut self, around: &mut Context<'_>) {
+        match self.link {
+            Link::Up { connection, .. } => {
+                self.flush(around);
+                around.orders.push(Order::Vanish(connection));
+                self.connection_over(around, Loss::Vanished);
+                self.open(around);
+            }
+            Link::Handshake { .. } => self.break_off(around),
+            Link::Off | Link::Opening => {}
+        }
+    }
+
+    fn open(&mut self, around: &mut Context<'_>) {
+        if self.online {
+            self.link = Link::Opening;
+            around.orders.push(Order::Open { attempt: self.attempts });
+            self.attempts += 1;
+        }
+    }
+
+    fn connection_over(&mut self, around: &mut Context<'_>, loss: Loss) {
+        let (clean, handshake) = match self.link {
+            Link::Off | Link::Opening => return,
+            Link::Handshake { clean, .. } => (clean, true),
+            Link::Up { clean, .. } => (clean, false),
+        };
+        self.link = Link::Off;
+        self.buffer.clear();
+        self.outbox.clear();
+        self.answers_due = false;
+        around.model.connection_over(self.index, clean, handshake);
+        around.model.attempt_over(self.index, self.attempts - 1);
+        self.session.connection_over();
+        if clean && !handshake {
+            self.session.start_afresh(around.model, loss == Loss::Broken);
+        }
+    }
+
+    fn come_back_later(&mut self, around: &mut Context<'_>, within_us: u64) {
+        let wait = self.draws.between(5_000, within_us);
+        self.timer(around, wait, Timer::Reconnect);
+    }
+
+    /// Sends what can be sent now.
+    fn pump(&mut self, around: &mut Context<'_>) {
+        match self.link {
+            Link::Off if self.online && self.attempts == 0 => self.open(around),
+            Link::Up { .. } => {
+                while let Some(todo) = self.session.next_todo() {
+                    self.carry_out(around, todo);
+                }
+                self.flush(around);
+            }
+            Link::Off | Link::Opening | Link::Handshake { .. } => {}
+        }
+    }
+
+    fn timer(&self, around: &mut Context<'_>, after_us: u64, timer: Timer) {
+        let (at_us, generation) = (around.now + after_us, self.attempts as u64);
+        around.orders.push(Order::Timer { at_us, timer, generation });
+    }
+
+    fn write(&mut self, around: &mut Context<'_>, packet: &Packet) {
+        self.session.writes += 1;
+        around.counts.packets += 1;
+        around.trace.note("sends", &[self.index as u64], || format!("{}: {packet:?}", self.program.id));
+        let outbox = &mut self.outbox;
+        let written = match packet {
+            Packet::Connect(packet) => packet.write(outbox),
+            Packet::Publish(packet) => packet.write(outbox),
+            Packet::PubAck(packet) => packet.write(outbox),
+            Packet::PubRec(packet) => packet.write(outbox),
+            Packet::PubRel(packet) => packet.write(outbox),
+            Packet::PubComp(packet) => packet.write(outbox),
+            Packet::Subscribe(packet) => packet.write(outbox),
+            Packet::Unsubscribe(packet) => packet.write(outbox),
+            Packet::PingReq => mqttbytes::v4::PingReq.write(outbox),
+            Packet::Disconnect => mqttbytes::v4::Disconnect.write(outbox),
+            Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
+                unreachable!("only a broker sends it")
+            }
+        };
+        written.expect("the packet keeps the codec's bounds");
+    }
+
+    fn flush(&mut self, around: &mut Context<'_>) {
+        if let Some(connection) = self.connection().filter(|_| !self.outbox.is_empty()) {
+            around.orders.push(Order::Write(connection, self.outbox.split().freeze()));
+        }
+    }
+
+    fn fail(&self, around: &mut Context<'_>, checker: Checker, text: &str) {
+        around.model.fail(checker, self.program.id.clone(), format!("client {:?}: {text}", self.program.id));
+    }
+}

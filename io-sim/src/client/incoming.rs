@@ -1,0 +1,259 @@
+//! What a client does with what it receives.
+
+use super::session::{Answer, Came, Todo};
+use super::{Client, Context, Link};
+use crate::happening::Timer;
+use crate::model::Delivery;
+use crate::outcome::Checker;
+use bytes::Bytes;
+use mqttbytes::QoS;
+use mqttbytes::v4::{
+    ConnAck, ConnectReturnCode, Packet, PubAck, PubComp, PubRec, PubRel, Publish, SubAck, SubscribeReasonCode,
+};
+use vowmq_core::ids::ConnectionId;
+
+/// Larger packets no broker of a simulation has a reason to send.
+const PACKET_BYTES_MAX: usize = 1 << 20;
+
+impl Client {
+    /// Bytes came from the broker.
+    pub(crate) fn received(&mut self, around: &mut Context<'_>, connection: ConnectionId, bytes: &Bytes) {
+        if self.connection() != Some(connection) {
+            return;
+        }
+        self.buffer.extend_from_slice(bytes);
+        while self.connection() == Some(connection) && !self.buffer.is_empty() {
+            match mqttbytes::v4::read(&mut self.buffer, PACKET_BYTES_MAX) {
+                Ok(packet) => self.packet_received(around, packet),
+                Err(mqttbytes::Error::InsufficientBytes(_)) => break,
+                Err(error) => {
+                    self.fail(around, Checker::Codec, &format!("what came is not MQTT: {error:?}"));
+                    return;
+                }
+            }
+        }
+        self.pump(around);
+    }
+
+    fn packet_received(&mut self, around: &mut Context<'_>, packet: Packet) {
+        around.trace.note("receives", &[self.index as u64], || format!("{}: {packet:?}", self.program.id));
+        let handshake = matches!(self.link, Link::Handshake { .. });
+        match packet {
+            Packet::ConnAck(connack) if handshake => self.connack_received(around, &connack),
+            _ if handshake => {
+                self.fail(around, Checker::Protocol, "the first packet is no CONNACK ([MQTT-3.2.0-1])")
+            }
+            Packet::Publish(publish) => self.publish_received(around, &publish),
+            Packet::PubAck(PubAck { pkid }) => self.answered(around, pkid, QoS::AtLeastOnce),
+            Packet::PubRec(PubRec { pkid }) => self.pubrec_received(around, pkid),
+            Packet::PubRel(PubRel { pkid }) => {
+                let came = self.session.incoming.remove(&pkid).flatten();
+                self.answer_later(around, Answer::Complete(pkid, came));
+            }
+            Packet::PubComp(PubComp { pkid }) => self.answered(around, pkid, QoS::ExactlyOnce),
+            Packet::SubAck(suback) => self.suback_received(around, &suback),
+            Packet::UnsubAck(unsuback) => self.unsuback_received(around, unsuback.pkid),
+            Packet::PingResp => {}
+            Packet::ConnAck(_)
+            | Packet::Connect(_)
+            | Packet::Subscribe(_)
+            | Packet::Unsubscribe(_)
+            | Packet::PingReq
+            | Packet::Disconnect => {
+                self.fail(around, Checker::Protocol, &format!("no broker may send this here: {packet:?}"));
+            }
+        }
+    }
+
+    fn connack_received(&mut self, around: &mut Context<'_>, connack: &ConnAck) {
+        let Link::Handshake { connection, clean } = self.link else { return };
+        if connack.code != ConnectReturnCode::Success {
+            if connack.code != ConnectReturnCode::ServiceUnavailable || connack.session_present {
+                self.fail(around, Checker::Protocol, &format!("its CONNECT is refused: {connack:?}"));
+            }
+            return;
+        }
+        self.link = Link::Up { connection, clean };
+        around.model.connect_accepted(self.index, self.attempts - 1);
+        around.model.connected(self.index, clean, connack.session_present);
+        if clean {
+            self.afresh = false;
+        }
+        if connack.session_present && !clean {
+            self.resume(around);
+        } else {
+            self.session.start_afresh(around.model, false);
+        }
+        if self.program.keep_alive_s > 0 {
+            self.timer(around, u64::from(self.program.keep_alive_s) * 500_000, Timer::Ping);
+        }
+    }
+
+    fn publish_received(&mut self, around: &mut Context<'_>, publish: &Publish) {
+        around.counts.deliveries += 1;
+        let fresh = publish.qos != QoS::ExactlyOnce || !self.session.incoming.contains_key(&publish.pkid);
+        let key = around.model.delivered(&Delivery {
+            client: self.index,
+            attempt: self.attempts - 1,
+            topic: &publish.topic,
+            payload: &publish.payload,
+            qos: publish.qos as u8,
+            retain: publish.retain,
+            dup: publish.dup,
+            packet_id: publish.pkid,
+            fresh,
+        });
+        let came = key.map(|key| Came { key, retained: publish.retain });
+        let id = publish.pkid;
+        if publish.qos == QoS::AtMostOnce {
+            if publish.dup {
+                self.fail(around, Checker::Protocol, "a QoS 0 message carries DUP ([MQTT-3.3.1-2])");
+            }
+            return;
+        }
+        if let Some(open) = self.session.open_ids.insert(id, came)
+            && open != came
+        {
+            self.fail(around, Checker::PacketId, &format!("packet id {id} is in use on this connection"));
+        }
+        around.model.in_flight(self.index, self.session.open_ids.len());
+        if publish.qos == QoS::AtLeastOnce {
+            self.answer_later(around, Answer::Ack(id, came));
+            return;
+        }
+        if let Some(held) = self.session.incoming.insert(id, came)
+            && held != came
+        {
+            let text =
+                format!("packet id {id} was not released and comes with another message: that one is lost");
+            self.fail(around, Checker::PacketId, &text);
+        }
+        self.answer_later(around, Answer::Received(id));
+    }
+
+    fn pubrec_received(&mut self, around: &mut Context<'_>, id: u16) {
+        let found = self.session.outgoing.iter_mut().find(|outgoing| outgoing.packet_id == id);
+        let Some(outgoing) = found.filter(|outgoing| outgoing.publish.qos == QoS::ExactlyOnce) else {
+            self.fail(
+                around,
+                Checker::Protocol,
+                &format!("PUBREC for packet id {id}, which it does not use"),
+            );
+            return;
+        };
+        if outgoing.released {
+            *self.session.repeated.entry(id).or_default() += 1;
+        } else {
+            outgoing.released = true;
+            let (key, first, write) = (outgoing.key, outgoing.first, outgoing.write);
+            self.message_acked(around, key, first, write);
+        }
+        self.write(around, &Packet::PubRel(PubRel::new(id)));
+    }
+
+    /// PUBACK or PUBCOMP: the message is seen through.
+    fn answered(&mut self, around: &mut Context<'_>, id: u16, qos: QoS) {
+        let at = self.session.outgoing.iter().position(|outgoing| outgoing.packet_id == id);
+        let Some(at) = at else {
+            match self.session.repeated.get_mut(&id) {
+                Some(1) => {
+                    self.session.repeated.remove(&id);
+                }
+                Some(more) => *more -= 1,
+                None => self.fail(
+                    around,
+                    Checker::Protocol,
+                    &format!("an answer for packet id {id}, which it does not use"),
+                ),
+            }
+            return;
+        };
+        let outgoing = &self.session.outgoing[at];
+        if outgoing.publish.qos != qos || (qos == QoS::ExactlyOnce && !outgoing.released) {
+            self.fail(around, Checker::Protocol, &format!("the wrong answer for packet id {id}"));
+            return;
+        }
+        let outgoing = self.session.outgoing.remove(at).expect("just found");
+        if qos == QoS::AtLeastOnce {
+            self.message_acked(around, outgoing.key, outgoing.first, outgoing.write);
+        }
+    }
+
+    fn message_acked(
+        &mut self,
+        around: &mut Context<'_>,
+        key: crate::payload::MessageKey,
+        first: bool,
+        write: u64,
+    ) {
+        around.model.publish_acked(key);
+        if first && around.model.proves_disk(key) {
+            around.model.settlements_proven(self.index, write);
+        }
+    }
+
+    fn suback_received(&mut self, around: &mut Context<'_>, suback: &SubAck) {
+        let Some(Todo::Subscribe { filter, qos }) = self.take_request(suback.pkid) else {
+            self.fail(
+                around,
+                Checker::Protocol,
+                &format!("SUBACK for packet id {}, which it does not use", suback.pkid),
+            );
+            return;
+        };
+        match suback.return_codes[..] {
+            [SubscribeReasonCode::Success(granted)] if granted as u8 <= qos => {
+                around.model.subscribe_acked(self.index, &filter, granted as u8);
+            }
+            _ => self.fail(around, Checker::Protocol, &format!("it asks for QoS {qos} and gets {suback:?}")),
+        }
+    }
+
+    fn unsuback_received(&mut self, around: &mut Context<'_>, id: u16) {
+        match self.take_request(id) {
+            Some(Todo::Unsubscribe { filter }) => around.model.unsubscribe_acked(self.index, &filter),
+            Some(Todo::Subscribe { .. } | Todo::Publish { .. }) | None => {
+                self.fail(
+                    around,
+                    Checker::Protocol,
+                    &format!("UNSUBACK for packet id {id}, which it does not use"),
+                );
+            }
+        }
+    }
+
+    fn take_request(&mut self, id: u16) -> Option<Todo> {
+        let at = self.session.requests.iter().position(|(used, _)| *used == id)?;
+        self.session.requests.remove(at).map(|(_, request)| request)
+    }
+
+    /// Answers go out in the order of what they answer ([MQTT-4.6.0-2] to [MQTT-4.6.0-4]), some time later.
+    fn answer_later(&mut self, around: &mut Context<'_>, answer: Answer) {
+        self.session.answers.push_back(answer);
+        if self.program.answer_us == 0 {
+            self.answer(around);
+        } else if !self.answers_due {
+            self.answers_due = true;
+            let wait = self.draws.below(self.program.answer_us);
+            self.timer(around, wait, Timer::Answers);
+        }
+    }
+
+    pub(super) fn answer(&mut self, around: &mut Context<'_>) {
+        self.answers_due = false;
+        let Link::Up { clean, .. } = self.link else { return };
+        while let Some(answer) = self.session.answers.pop_front() {
+            let (packet, settled) = match answer {
+                Answer::Ack(id, came) => (Packet::PubAck(PubAck::new(id)), Some((id, came))),
+                Answer::Received(id) => (Packet::PubRec(PubRec::new(id)), None),
+                Answer::Complete(id, came) => (Packet::PubComp(PubComp::new(id)), Some((id, came))),
+            };
+            self.write(around, &packet);
+            let Some((id, came)) = settled else { continue };
+            self.session.open_ids.remove(&id);
+            if let Some(came) = came.filter(|came| !clean && !came.retained) {
+                around.model.settled(self.index, came.key, self.session.writes);
+            }
+        }
+    }
+}

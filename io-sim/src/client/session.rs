@@ -1,0 +1,256 @@
+//! What a client keeps: messages it has sent and not seen through, ids it has received and not released, what
+//! it still wants to do.
+
+use super::{Client, Context};
+use crate::model::Model;
+use crate::payload::{self, MessageKey};
+use mqttbytes::QoS;
+use mqttbytes::v4::{Packet, PubRel, Publish, Subscribe, Unsubscribe};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The session as the client has it. It outlives connections, unless the session is clean.
+pub(super) struct Session {
+    window: usize,
+    todo: VecDeque<Todo>,
+    /// In the order of first sending.
+    pub(super) outgoing: VecDeque<Outgoing>,
+    /// Requests without their answer, in order.
+    pub(super) requests: VecDeque<(u16, Todo)>,
+    /// Subscriptions it wants to have, by filter.
+    pub(super) wanted: BTreeMap<String, u8>,
+    /// QoS 2 ids received and not released.
+    pub(super) incoming: BTreeMap<u16, Option<Came>>,
+    /// On this connection: ids of messages that came and were not answered to the end.
+    pub(super) open_ids: BTreeMap<u16, Option<Came>>,
+    /// On this connection: answers that come once more, because something was sent twice.
+    pub(super) repeated: BTreeMap<u16, u32>,
+    pub(super) answers: VecDeque<Answer>,
+    /// Packets written so far.
+    pub(super) writes: u64,
+}
+
+/// A message as it came: live, or because it was retained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Came {
+    pub(super) key: MessageKey,
+    pub(super) retained: bool,
+}
+
+/// What it wants to send.
+#[derive(Clone, Debug)]
+pub(super) enum Todo {
+    Publish { key: MessageKey, topic: String, qos: u8, retain: bool, size: u32 },
+    Subscribe { filter: String, qos: u8 },
+    Unsubscribe { filter: String },
+}
+
+/// A message on its way to the broker.
+pub(super) struct Outgoing {
+    pub(super) packet_id: u16,
+    pub(super) key: MessageKey,
+    pub(super) released: bool,
+    pub(super) publish: Publish,
+    /// The write that sent it last, and whether it was the first.
+    pub(super) write: u64,
+    pub(super) first: bool,
+}
+
+/// An answer that is due.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    /// PUBACK.
+    Ack(u16, Option<Came>),
+    /// PUBREC.
+    Received(u16),
+    /// PUBCOMP.
+    Complete(u16, Option<Came>),
+}
+
+impl Session {
+    pub(super) fn new(window: usize) -> Session {
+        Session {
+            window,
+            todo: VecDeque::new(),
+            outgoing: VecDeque::new(),
+            requests: VecDeque::new(),
+            wanted: BTreeMap::new(),
+            incoming: BTreeMap::new(),
+            open_ids: BTreeMap::new(),
+            repeated: BTreeMap::new(),
+            answers: VecDeque::new(),
+            writes: 0,
+        }
+    }
+
+    pub(super) fn plan(&mut self, todo: Todo) {
+        self.todo.push_back(todo);
+    }
+
+    /// The next thing to do that the window allows.
+    pub(super) fn next_todo(&mut self) -> Option<Todo> {
+        let held = matches!(self.todo.front()?, Todo::Publish { qos: 1 | 2, .. })
+            && self.outgoing.len() >= self.window;
+        if held { None } else { self.todo.pop_front() }
+    }
+
+    pub(super) fn connection_over(&mut self) {
+        self.open_ids.clear();
+        self.repeated.clear();
+        self.answers.clear();
+    }
+
+    /// The session is gone: so is what belonged to it. Subscriptions it wants, it asks for again.
+    /// `nothing_on_its_way` tells that abandoned messages cannot take effect any more.
+    pub(super) fn start_afresh(&mut self, model: &mut Model, nothing_on_its_way: bool) {
+        for outgoing in self.outgoing.drain(..) {
+            if nothing_on_its_way && !outgoing.released {
+                model.publish_abandoned(outgoing.key);
+            }
+        }
+        for (_, request) in self.requests.drain(..) {
+            if let Todo::Unsubscribe { filter } = request {
+                self.wanted.remove(&filter);
+            }
+        }
+        self.incoming.clear();
+        for (filter, qos) in std::mem::take(&mut self.wanted).into_iter().rev() {
+            self.todo.push_front(Todo::Subscribe { filter, qos });
+        }
+    }
+
+    pub(super) fn awaits(&self, packet_id: u16) -> Option<MessageKey> {
+        self.outgoing.iter().find(|outgoing| outgoing.packet_id == packet_id).map(|outgoing| outgoing.key)
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.todo.is_empty()
+            && self.outgoing.is_empty()
+            && self.requests.is_empty()
+            && self.answers.is_empty()
+    }
+
+    pub(super) fn waits_for(&self) -> String {
+        let outgoing: Vec<String> =
+            self.outgoing.iter().take(3).map(|message| message.key.to_string()).collect();
+        format!(
+            "answers to {} messages ({}), {} requests; {} things are yet to be sent",
+            self.outgoing.len(),
+            outgoing.join(" "),
+            self.requests.len(),
+            self.todo.len()
+        )
+    }
+
+    /// The lowest id that nothing uses: ids are used again as soon as they may be.
+    fn free_id(&self) -> u16 {
+        let used: BTreeSet<u16> = self
+            .outgoing
+            .iter()
+            .map(|outgoing| outgoing.packet_id)
+            .chain(self.requests.iter().map(|(id, _)| *id))
+            .chain(self.repeated.keys().copied())
+            .collect();
+        (1..).find(|id| !used.contains(id)).expect("the window is far smaller than the ids")
+    }
+}
+
+impl Client {
+    /// Sends something for the first time.
+    pub(super) fn carry_out(&mut self, around: &mut Context<'_>, todo: Todo) {
+        match todo {
+            Todo::Publish { key, topic, qos: level, retain, size } => {
+                let payload = if size == 0 { bytes::Bytes::new() } else { payload::build(key, size) };
+                let mut publish = Publish::from_bytes(topic, qos(level), payload);
+                publish.retain = retain;
+                around.model.publish_sent(key, false);
+                if level == 0 {
+                    self.write(around, &Packet::Publish(publish));
+                    return;
+                }
+                publish.pkid = self.session.free_id();
+                self.write(around, &Packet::Publish(publish.clone()));
+                let (packet_id, write) = (publish.pkid, self.session.writes);
+                let outgoing = Outgoing { packet_id, key, released: false, publish, write, first: true };
+                self.session.outgoing.push_back(outgoing);
+            }
+            Todo::Subscribe { filter, qos } => {
+                self.session.wanted.insert(filter.clone(), qos);
+                self.request(around, Todo::Subscribe { filter, qos });
+            }
+            Todo::Unsubscribe { filter } => {
+                self.session.wanted.remove(&filter);
+                self.request(around, Todo::Unsubscribe { filter });
+            }
+        }
+    }
+
+    /// The session is there: everything unanswered is sent again, in order.
+    pub(super) fn resume(&mut self, around: &mut Context<'_>) {
+        for index in 0..self.session.outgoing.len() {
+            self.send_again(around, index, false);
+        }
+        for (_, request) in std::mem::take(&mut self.session.requests) {
+            self.request(around, request);
+        }
+    }
+
+    /// Sends again on the same connection what has no answer yet, as MQTT 3.1 clients do.
+    pub(super) fn resend(&mut self, around: &mut Context<'_>) {
+        if !matches!(self.link, super::Link::Up { .. }) {
+            return;
+        }
+        for index in 0..self.session.outgoing.len() {
+            let outgoing = &self.session.outgoing[index];
+            if outgoing.released {
+                continue;
+            }
+            if outgoing.publish.qos == QoS::AtLeastOnce {
+                *self.session.repeated.entry(outgoing.packet_id).or_default() += 1;
+            }
+            self.send_again(around, index, true);
+        }
+    }
+
+    fn send_again(&mut self, around: &mut Context<'_>, index: usize, same_connection: bool) {
+        let outgoing = &mut self.session.outgoing[index];
+        outgoing.first = false;
+        outgoing.publish.dup = true;
+        let packet = if outgoing.released {
+            Packet::PubRel(PubRel::new(outgoing.packet_id))
+        } else {
+            around.model.publish_sent(outgoing.key, same_connection);
+            Packet::Publish(outgoing.publish.clone())
+        };
+        self.write(around, &packet);
+    }
+
+    fn request(&mut self, around: &mut Context<'_>, request: Todo) {
+        let packet_id = self.session.free_id();
+        let packet = match &request {
+            Todo::Subscribe { filter, qos: level } => {
+                around.model.subscribe_sent(self.index, filter, *level);
+                let mut subscribe = Subscribe::new(filter.clone(), qos(*level));
+                subscribe.pkid = packet_id;
+                Packet::Subscribe(subscribe)
+            }
+            Todo::Unsubscribe { filter } => {
+                around.model.unsubscribe_sent(self.index, filter);
+                let mut unsubscribe = Unsubscribe::new(filter.clone());
+                unsubscribe.pkid = packet_id;
+                Packet::Unsubscribe(unsubscribe)
+            }
+            Todo::Publish { .. } => unreachable!("a message is no request"),
+        };
+        self.session.requests.push_back((packet_id, request));
+        self.write(around, &packet);
+    }
+}
+
+/// The codec's word for a QoS.
+pub(super) fn qos(level: u8) -> QoS {
+    match level {
+        0 => QoS::AtMostOnce,
+        1 => QoS::AtLeastOnce,
+        _ => QoS::ExactlyOnce,
+    }
+}

@@ -1,0 +1,352 @@
+//! The simulated disk: one directory of segments, with what is durable kept apart from what is only written.
+//!
+//! An operation is ordered, takes its time, and is carried out when it ends. A power cut finds those under way
+//! done, half done or not begun, then decides the fate of every unsynced sector and directory entry.
+
+mod file;
+
+use crate::chance::{Chance, Domain, Draws};
+use crate::fault::Pages;
+use crate::payload::{self, MessageKey};
+use crate::scenario::{DiskSettings, Survival};
+use file::{Fate, File, SECTOR};
+use std::collections::{BTreeMap, BTreeSet};
+use vowmq_core::ids::{OpId, SegmentNumber};
+use vowmq_core::input::{DiskError, DiskErrorKind, DiskReply};
+use vowmq_core::output::DiskRequest;
+
+/// The directory and its files.
+pub(crate) struct Disk {
+    settings: DiskSettings,
+    chance: Chance,
+    latency: Draws,
+    /// Names as the operating system shows them.
+    entries: BTreeMap<SegmentNumber, u64>,
+    /// Names as they are on the platter.
+    durable_entries: BTreeMap<SegmentNumber, u64>,
+    files: BTreeMap<u64, File>,
+    in_flight: BTreeMap<OpId, Operation>,
+    counts: Counts,
+    power_cuts: u64,
+    extra_us: u64,
+    full: bool,
+    /// Messages that are durable in a file whose name is not yet.
+    nameless: BTreeMap<u64, Vec<MessageKey>>,
+    /// Messages that became durable since they were last taken.
+    stored: Vec<MessageKey>,
+}
+
+struct Operation {
+    request: DiskRequest,
+    failing: Option<Pages>,
+}
+
+/// Which operation it is, by all counts that a fault may name.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) operations: u64,
+    pub(crate) recovery_operations: u64,
+    pub(crate) syncs: u64,
+    pub(crate) writes: u64,
+    pub(crate) reads: u64,
+}
+
+impl Disk {
+    pub(crate) fn new(settings: DiskSettings, chance: Chance) -> Disk {
+        Disk {
+            settings,
+            chance,
+            latency: chance.draws(Domain::DiskLatency, 0),
+            entries: BTreeMap::new(),
+            durable_entries: BTreeMap::new(),
+            files: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            counts: Counts::default(),
+            power_cuts: 0,
+            extra_us: 0,
+            full: false,
+            nameless: BTreeMap::new(),
+            stored: Vec::new(),
+        }
+    }
+
+    /// Takes an order; tells how long it takes.
+    pub(crate) fn submit(&mut self, op: OpId, request: DiskRequest, recovering: bool) -> u64 {
+        self.counts.operations += 1;
+        self.counts.recovery_operations += u64::from(recovering);
+        match &request {
+            DiskRequest::Write { sync, .. } => {
+                self.counts.writes += 1;
+                self.counts.syncs += u64::from(*sync);
+            }
+            DiskRequest::Sync { .. } | DiskRequest::SyncDirectory => self.counts.syncs += 1,
+            DiskRequest::Read { .. } => self.counts.reads += 1,
+            DiskRequest::List
+            | DiskRequest::Create { .. }
+            | DiskRequest::Reserve { .. }
+            | DiskRequest::Remove { .. }
+            | DiskRequest::FreeSpace => {}
+        }
+        let before = self.in_flight.insert(op, Operation { request, failing: None });
+        assert!(before.is_none(), "operation {op} was ordered while it was under way");
+        self.latency.between(self.settings.latency_min_us, self.settings.latency_max_us) + self.extra_us
+    }
+
+    /// The numbers of the operation that was ordered last.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Makes an operation under way fail.
+    pub(crate) fn fail(&mut self, op: OpId, pages: Pages) {
+        if let Some(operation) = self.in_flight.get_mut(&op) {
+            operation.failing = Some(pages);
+        }
+    }
+
+    /// Carries an operation out.
+    pub(crate) fn complete(&mut self, op: OpId) -> Result<DiskReply, DiskError> {
+        let Operation { request, failing } = self.in_flight.remove(&op).expect("an operation completes once");
+        match failing {
+            Some(pages) => Err(self.carry_out_failing(&request, pages)),
+            None => self.carry_out(&request),
+        }
+    }
+
+    /// The process is gone; operations under way end as the operating system likes.
+    pub(crate) fn process_crash(&mut self, draws: &mut Draws) {
+        for (_, operation) in std::mem::take(&mut self.in_flight) {
+            self.carry_out_partly(operation, draws);
+        }
+    }
+
+    /// The power is gone; tells what became of unsynced sectors and names.
+    pub(crate) fn power_cut(&mut self, draws: &mut Draws, mut effect: impl FnMut(&'static str)) {
+        self.process_crash(draws);
+        self.power_cuts += 1;
+        let mut draws = self.chance.draws(Domain::Survival, self.power_cuts);
+        let only = |lost, kept| Survival { lost, kept, torn: 0, zero: 0, garbage: 0 };
+        let survival = match draws.below(20) {
+            0..7 => only(1, 0),
+            7..9 => only(0, 1),
+            _ => self.settings.survival.clone(),
+        };
+        self.cut_entries(&mut draws, &mut effect);
+        self.files.retain(|inode, _| self.durable_entries.values().any(|named| named == inode));
+        for file in self.files.values_mut() {
+            file.power_cut(&mut draws, &survival, |fate| effect(fate_name(fate)));
+        }
+        self.nameless.clear();
+        for file in self.files.values() {
+            payload::find_all(file.bytes(), |key| self.stored.push(key));
+        }
+    }
+
+    /// A process opens the store. Its driver reads past the page cache, so that what a failed sync left there
+    /// clean is not taken for durable.
+    pub(crate) fn reopen(&mut self) {
+        self.files.values_mut().for_each(File::drop_forgotten);
+    }
+
+    /// Turns a bit over in some durable sector.
+    pub(crate) fn rot(&mut self, draws: &mut Draws) -> Option<(SegmentNumber, usize)> {
+        let names: Vec<(SegmentNumber, u64)> =
+            self.durable_entries.iter().map(|(name, inode)| (*name, *inode)).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let (segment, inode) = *draws.pick(&names);
+        let at = self.files.get_mut(&inode)?.rot(draws)?;
+        Some((segment, at))
+    }
+
+    /// From now on every operation takes so much longer.
+    pub(crate) fn set_extra_us(&mut self, extra_us: u64) {
+        self.extra_us = extra_us;
+    }
+
+    /// Whether new space can be had.
+    pub(crate) fn set_full(&mut self, full: bool) {
+        self.full = full;
+    }
+
+    /// Messages that are on the disk since the last call.
+    pub(crate) fn take_stored(&mut self) -> Vec<MessageKey> {
+        std::mem::take(&mut self.stored)
+    }
+
+    fn carry_out(&mut self, request: &DiskRequest) -> Result<DiskReply, DiskError> {
+        match request {
+            DiskRequest::List => {
+                let length = |inode| self.files.get(inode).map_or(0, |file: &File| file.bytes().len() as u64);
+                Ok(DiskReply::Listing(
+                    self.entries.iter().map(|(name, inode)| (*name, length(inode))).collect(),
+                ))
+            }
+            DiskRequest::Create { segment } => self.create(*segment),
+            DiskRequest::Reserve { segment, length } => {
+                if self.full {
+                    return Err(error(DiskErrorKind::Full, *segment, "no space left on device"));
+                }
+                self.file(*segment)?.reserve(*length as usize);
+                Ok(DiskReply::Done)
+            }
+            DiskRequest::Write { segment, offset, chunks, sync } => {
+                self.write(*segment, *offset, chunks)?;
+                if *sync { self.sync(*segment) } else { Ok(DiskReply::Done) }
+            }
+            DiskRequest::Sync { segment } => self.sync(*segment),
+            DiskRequest::SyncDirectory => {
+                self.durable_entries = self.entries.clone();
+                for inode in self.durable_entries.values() {
+                    self.stored.extend(self.nameless.remove(inode).unwrap_or_default());
+                }
+                Ok(DiskReply::Done)
+            }
+            DiskRequest::Read { segment, offset, length } => {
+                let bytes = self.file(*segment)?.bytes();
+                let from = (*offset as usize).min(bytes.len());
+                let to = from.saturating_add(*length as usize).min(bytes.len());
+                Ok(DiskReply::Bytes(bytes::Bytes::copy_from_slice(&bytes[from..to])))
+            }
+            DiskRequest::Remove { segment } => match self.entries.remove(segment) {
+                Some(_) => Ok(DiskReply::Done),
+                None => Err(error(DiskErrorKind::NotFound, *segment, "no such file or directory")),
+            },
+            DiskRequest::FreeSpace => Ok(DiskReply::FreeSpace(if self.full { 0 } else { 1 << 40 })),
+        }
+    }
+
+    fn carry_out_failing(&mut self, request: &DiskRequest, pages: Pages) -> DiskError {
+        let segment = match request {
+            DiskRequest::Write { segment, offset, chunks, .. } => {
+                let _ = self.write(*segment, *offset, chunks);
+                self.fail_sync(*segment, pages);
+                *segment
+            }
+            DiskRequest::Sync { segment } => {
+                self.fail_sync(*segment, pages);
+                *segment
+            }
+            DiskRequest::Create { segment }
+            | DiskRequest::Reserve { segment, .. }
+            | DiskRequest::Read { segment, .. }
+            | DiskRequest::Remove { segment } => *segment,
+            DiskRequest::List | DiskRequest::SyncDirectory | DiskRequest::FreeSpace => SegmentNumber(0),
+        };
+        error(DiskErrorKind::Failed, segment, "input/output error")
+    }
+
+    /// What a dying process or machine leaves of an operation under way.
+    fn carry_out_partly(&mut self, operation: Operation, draws: &mut Draws) {
+        match draws.below(4) {
+            0 => {}
+            1 => {
+                let _ = self.carry_out(&operation.request);
+            }
+            _ => match operation.request {
+                DiskRequest::Write { segment, offset, chunks, .. } => {
+                    let _ = self.write(segment, offset, &chunks);
+                }
+                DiskRequest::Create { .. } | DiskRequest::Reserve { .. } | DiskRequest::Remove { .. } => {
+                    let _ = self.carry_out(&operation.request);
+                }
+                DiskRequest::List
+                | DiskRequest::Sync { .. }
+                | DiskRequest::SyncDirectory
+                | DiskRequest::Read { .. }
+                | DiskRequest::FreeSpace => {}
+            },
+        }
+    }
+
+    fn create(&mut self, segment: SegmentNumber) -> Result<DiskReply, DiskError> {
+        if self.entries.contains_key(&segment) {
+            return Err(error(DiskErrorKind::AlreadyExists, segment, "file exists"));
+        }
+        let inode = self.files.last_key_value().map_or(1, |(inode, _)| inode + 1);
+        self.files.insert(inode, File::default());
+        self.entries.insert(segment, inode);
+        Ok(DiskReply::Done)
+    }
+
+    fn write(
+        &mut self,
+        segment: SegmentNumber,
+        offset: u64,
+        chunks: &[bytes::Bytes],
+    ) -> Result<(), DiskError> {
+        let bytes = chunks.concat();
+        let file = self.file(segment)?;
+        let aligned = (offset as usize).is_multiple_of(SECTOR) && bytes.len().is_multiple_of(SECTOR);
+        let fits = offset as usize + bytes.len() <= file.bytes().len();
+        assert!(
+            aligned && fits,
+            "a write of {} bytes at {offset} of segment {segment} breaks the rule",
+            bytes.len()
+        );
+        file.write(offset as usize, &bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self, segment: SegmentNumber) -> Result<DiskReply, DiskError> {
+        let mut found = Vec::new();
+        self.file(segment)?.sync(|bytes| payload::find_all(bytes, |key| found.push(key)));
+        let inode = self.entries[&segment];
+        if self.durable_entries.get(&segment) == Some(&inode) {
+            self.stored.append(&mut found);
+        } else {
+            self.nameless.entry(inode).or_default().append(&mut found);
+        }
+        Ok(DiskReply::Done)
+    }
+
+    fn fail_sync(&mut self, segment: SegmentNumber, pages: Pages) {
+        let Ok(file) = self.file(segment) else { return };
+        match pages {
+            Pages::Dropped => file.drop_dirty(),
+            Pages::KeptClean => file.forget_dirty(),
+        }
+    }
+
+    /// Every change of a name that was not synced survives or is undone.
+    fn cut_entries(&mut self, draws: &mut Draws, effect: &mut impl FnMut(&'static str)) {
+        let names: BTreeSet<SegmentNumber> =
+            self.entries.keys().chain(self.durable_entries.keys()).copied().collect();
+        for name in names {
+            let (now, durable) = (self.entries.get(&name).copied(), self.durable_entries.get(&name).copied());
+            if now == durable {
+                continue;
+            }
+            if draws.percent(self.settings.entry_lost_percent) {
+                effect("directory entry undone");
+            } else {
+                match now {
+                    Some(inode) => self.durable_entries.insert(name, inode),
+                    None => self.durable_entries.remove(&name),
+                };
+            }
+        }
+        self.entries = self.durable_entries.clone();
+    }
+
+    fn file(&mut self, segment: SegmentNumber) -> Result<&mut File, DiskError> {
+        let inode = self.entries.get(&segment);
+        let file = inode.and_then(|inode| self.files.get_mut(inode));
+        file.ok_or_else(|| error(DiskErrorKind::NotFound, segment, "no such file or directory"))
+    }
+}
+
+fn error(kind: DiskErrorKind, segment: SegmentNumber, words: &str) -> DiskError {
+    DiskError { kind, message: format!("segment {segment}: {words} (simulated)") }
+}
+
+fn fate_name(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Lost => "sector lost",
+        Fate::Kept => "sector kept",
+        Fate::Torn => "sector torn",
+        Fate::Zero => "sector zeroed",
+        Fate::Garbage => "sector garbage",
+    }
+}

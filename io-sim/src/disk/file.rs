@@ -1,0 +1,197 @@
+//! A file as the operating system and the platter see it: the page cache, and per sector what is durable.
+//!
+//! ```text
+//! write ──▶ cache (dirty) ── sync ──▶ durable
+//!               │ └─ failed sync ──▶ dropped, or clean without being durable
+//!               └─ power cut ──▶ as before · as written · torn · zeros · garbage
+//! ```
+
+use crate::chance::Draws;
+use crate::scenario::Survival;
+use std::collections::BTreeMap;
+
+/// Bytes that a disk writes as one, when it does not tear.
+pub(crate) const SECTOR: usize = 4096;
+/// Bytes that even a tearing disk writes as one.
+const BLOCK: usize = 512;
+
+/// A file.
+#[derive(Default)]
+pub(crate) struct File {
+    cache: Vec<u8>,
+    dirty: BTreeMap<usize, Dirty>,
+}
+
+/// A sector whose newest contents are not durable.
+struct Dirty {
+    /// What may be on the disk instead: first what is durable, then what was written and overwritten since.
+    older: Vec<Box<[u8]>>,
+    /// A failed sync has marked it clean: a later sync does not write it.
+    forgotten: bool,
+}
+
+/// What becomes of an unsynced sector at a power cut.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fate {
+    Lost,
+    Kept,
+    Torn,
+    Zero,
+    Garbage,
+}
+
+impl File {
+    /// Makes it this long; what is new reads as zeros and is durable.
+    pub(crate) fn reserve(&mut self, length: usize) {
+        if self.cache.len() < length {
+            self.cache.resize(length, 0);
+        }
+    }
+
+    /// Writes at a sector's beginning, inside the length.
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
+        for (index, new) in bytes.chunks(SECTOR).enumerate() {
+            let at = offset + index * SECTOR;
+            let sector = &mut self.cache[at..at + new.len()];
+            let dirty = self.dirty.entry(at).or_insert_with(|| Dirty { older: Vec::new(), forgotten: false });
+            dirty.older.push(Box::from(&*sector));
+            dirty.forgotten = false;
+            sector.copy_from_slice(new);
+        }
+    }
+
+    /// Makes everything written durable, what a failed sync forgot aside; tells the ranges that became durable.
+    pub(crate) fn sync(&mut self, mut durable: impl FnMut(&[u8])) {
+        let mut run: Option<(usize, usize)> = None;
+        for (&at, dirty) in &self.dirty {
+            if dirty.forgotten {
+                continue;
+            }
+            run = match run {
+                Some((from, to)) if to == at => Some((from, at + SECTOR)),
+                Some((from, to)) => {
+                    durable(&self.cache[from..to]);
+                    Some((at, at + SECTOR))
+                }
+                None => Some((at, at + SECTOR)),
+            };
+        }
+        if let Some((from, to)) = run {
+            durable(&self.cache[from..to]);
+        }
+        self.dirty.retain(|_, dirty| dirty.forgotten);
+    }
+
+    /// A sync failed and the pages are as before the writes.
+    pub(crate) fn drop_dirty(&mut self) {
+        for (at, dirty) in std::mem::take(&mut self.dirty) {
+            self.cache[at..at + SECTOR].copy_from_slice(&dirty.older[0]);
+        }
+    }
+
+    /// A sync failed and the pages count as clean.
+    pub(crate) fn forget_dirty(&mut self) {
+        for dirty in self.dirty.values_mut() {
+            dirty.forgotten = true;
+        }
+    }
+
+    /// What a failed sync forgot is read as it is on the platter.
+    pub(crate) fn drop_forgotten(&mut self) {
+        let forgotten: Vec<usize> = self.dirty.iter().filter(|(_, dirty)| dirty.forgotten).map(|(at, _)| *at).collect();
+        for at in forgotten {
+            let dirty = self.dirty.remove(&at).expect("just listed");
+            self.cache[at..at + SECTOR].copy_from_slice(&dirty.older[0]);
+        }
+    }
+
+    /// The power goes: decides the fate of every sector that is not durable.
+    pub(crate) fn power_cut(&mut self, draws: &mut Draws, survival: &Survival, mut fated: impl FnMut(Fate)) {
+        for (at, dirty) in std::mem::take(&mut self.dirty) {
+            let sector = &mut self.cache[at..at + SECTOR];
+            let fate = draw_fate(draws, survival);
+            match fate {
+                Fate::Lost => sector.copy_from_slice(&dirty.older[0]),
+                Fate::Kept => {
+                    let version = draws.below(dirty.older.len() as u64) as usize;
+                    if version > 0 {
+                        sector.copy_from_slice(&dirty.older[version]);
+                    }
+                }
+                Fate::Torn => {
+                    for block in (0..SECTOR).step_by(BLOCK) {
+                        if draws.percent(50) {
+                            let range = block..block + BLOCK;
+                            sector[range.clone()].copy_from_slice(&dirty.older[0][range]);
+                        }
+                    }
+                }
+                Fate::Zero => sector.fill(0),
+                Fate::Garbage => {
+                    for word in sector.chunks_exact_mut(8) {
+                        word.copy_from_slice(&draws.number().to_le_bytes());
+                    }
+                }
+            }
+            fated(fate);
+        }
+    }
+
+    /// Turns one bit over in a sector that is durable and not empty; tells where.
+    pub(crate) fn rot(&mut self, draws: &mut Draws) -> Option<usize> {
+        let written = |at: &usize| {
+            !self.dirty.contains_key(at) && self.cache[*at..at + SECTOR].iter().any(|byte| *byte != 0)
+        };
+        let sectors: Vec<usize> =
+            (0..self.cache.len() / SECTOR).map(|sector| sector * SECTOR).filter(written).collect();
+        if sectors.is_empty() {
+            return None;
+        }
+        let at = draws.pick(&sectors) + draws.below(SECTOR as u64) as usize;
+        self.cache[at] ^= 1 << draws.below(8);
+        Some(at)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.cache
+    }
+}
+
+fn draw_fate(draws: &mut Draws, survival: &Survival) -> Fate {
+    let weights = [
+        (Fate::Lost, survival.lost),
+        (Fate::Kept, survival.kept),
+        (Fate::Torn, survival.torn),
+        (Fate::Zero, survival.zero),
+        (Fate::Garbage, survival.garbage),
+    ];
+    let mut at = draws.below(weights.iter().map(|(_, weight)| weight).sum());
+    for (fate, weight) in weights {
+        if at < weight {
+            return fate;
+        }
+        at -= weight;
+    }
+    Fate::Lost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::{Chance, Domain};
+
+    /// Were it to fail, a broker that tries a failed sync again would get away with it.
+    #[test]
+    fn a_second_sync_does_not_save_what_the_first_forgot() {
+        let mut file = File::default();
+        file.reserve(2 * SECTOR);
+        file.write(0, &[1; SECTOR]);
+        file.forget_dirty();
+        file.write(SECTOR, &[2; SECTOR]);
+        file.sync(|bytes| assert_eq!(bytes, [2; SECTOR]));
+        assert_eq!(file.bytes()[0], 1);
+        let lost = Survival { lost: 1, kept: 0, torn: 0, zero: 0, garbage: 0 };
+        file.power_cut(&mut Chance::new(1).draws(Domain::Survival, 0), &lost, |_| {});
+        assert_eq!((file.bytes()[0], file.bytes()[SECTOR]), (0, 2));
+    }
+}

@@ -1,0 +1,259 @@
+//! Makes a scenario from a seed. Swarm: every seed draws which faults exist, how many, and the limits, so that
+//! every boundary is crossed by some seeds and no fault hides another for ever.
+
+use crate::chance::{Chance, Domain, Draws};
+use crate::fault::{Direction, Fault, Pages, When};
+use crate::scenario::{
+    Action, BrokerSettings, ClientProgram, DiskSettings, NetworkSettings, Operation, Scenario, Survival, Will,
+};
+
+const TOPICS: [&str; 10] =
+    ["a", "a/b", "a/b/c", "a/c", "b", "b/c", "/", "/a", "long/topic/with/levels", "ä/ö"];
+const FILTERS: [&str; 10] = ["a", "a/b", "a/+", "a/#", "#", "+/b", "+", "b/#", "/#", "long/+/with/#"];
+
+/// The scenario of a seed.
+pub fn generate(seed: u64) -> Scenario {
+    let chance = Chance::new(seed);
+    let part = |part: u64| chance.draws(Domain::Generate, part);
+    let mut draws = part(0);
+    let fault_phase_us = *draws.pick(&[200_000, 500_000, 1_000_000, 2_000_000, 4_000_000]);
+    let client_count = draws.between(2, 7);
+    let topics: Vec<&str> = (0..draws.between(1, 5)).map(|_| *draws.pick(&TOPICS)).collect();
+    let busy = draws.between(1, 40);
+    let clients: Vec<ClientProgram> = (0..client_count)
+        .map(|index| client(&mut part(100 + index), index, &topics, busy, fault_phase_us))
+        .collect();
+    let faults = faults(&mut part(3), clients.len(), fault_phase_us);
+    Scenario {
+        why: String::new(),
+        seed,
+        fault_phase_us,
+        heal_us: 60_000_000,
+        last_power_cut: draws.percent(60),
+        must_reach: Vec::new(),
+        broker: broker(&mut part(1)),
+        network: network(&mut part(2)),
+        disk: disk(&mut part(4)),
+        clients,
+        faults,
+    }
+}
+
+fn broker(draws: &mut Draws) -> BrokerSettings {
+    BrokerSettings {
+        segment_kib: *draws.pick(&[64, 64, 128, 512]),
+        inflight: draws.between(1, 20) as usize,
+        horizon_block: *draws.pick(&[1, 2, 5, 16, 1024]),
+        turn_work: *draws.pick(&[1, 3, 16, 4096]),
+        lazy_sync_ms: *draws.pick(&[1, 10, 10, 50]),
+        lazy_sync_bytes: *draws.pick(&[1, 4096, 65_536]),
+        unsent_bytes: *draws.pick(&[200, 4096, 1 << 20]),
+        held_replies: *draws.pick(&[2, 10, 1000]),
+        parked_bytes: 65_536,
+        queue_messages: if draws.percent(5) { draws.between(1, 20) } else { 0 },
+        queue_refuses: draws.percent(30),
+        message_events: draws.percent(20),
+    }
+}
+
+fn network(draws: &mut Draws) -> NetworkSettings {
+    let latency_min_us = *draws.pick(&[1, 20, 100]);
+    NetworkSettings {
+        latency_min_us,
+        latency_max_us: latency_min_us + *draws.pick(&[1, 100, 1000]),
+        slow_percent: *draws.pick(&[0, 2, 10]),
+        slow_us: *draws.pick(&[2_000, 10_000]),
+        split_percent: *draws.pick(&[0, 5, 30]),
+        coalesce_percent: *draws.pick(&[0, 50, 100]),
+        window_bytes: *draws.pick(&[100, 1000, 65_536]),
+        late_drain_percent: *draws.pick(&[0, 20, 60]),
+    }
+}
+
+fn disk(draws: &mut Draws) -> DiskSettings {
+    let latency_min_us = *draws.pick(&[5, 50, 500]);
+    let fates = [
+        Survival::default(),
+        Survival { lost: 1, kept: 1, torn: 0, zero: 0, garbage: 0 },
+        Survival { lost: 1, kept: 1, torn: 6, zero: 0, garbage: 0 },
+        Survival { lost: 1, kept: 2, torn: 0, zero: 3, garbage: 3 },
+    ];
+    DiskSettings {
+        latency_min_us,
+        latency_max_us: latency_min_us + *draws.pick(&[1, 300, 3000]),
+        survival: draws.pick(&fates).clone(),
+        entry_lost_percent: *draws.pick(&[50, 90]),
+    }
+}
+
+fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64) -> ClientProgram {
+    let subscribes = index == 0 || draws.percent(60);
+    let publishes = index == 1 || draws.percent(60);
+    let mut operations = Vec::new();
+    let mut add = |at_us: u64, action: Action| operations.push(Operation { at_us, action });
+    add(draws.below(end_us / 10), Action::Connect { clean: false });
+    if subscribes {
+        for _ in 0..draws.between(1, 3) {
+            add(draws.below(end_us / 3), subscribe(draws, topics));
+        }
+        if draws.percent(30) {
+            for _ in 0..draws.between(1, 6) {
+                let filter = filter(draws, topics);
+                let undo = draws.percent(50);
+                let action = if undo { Action::Unsubscribe { filter } } else { subscribe(draws, topics) };
+                add(draws.below(end_us), action);
+            }
+        }
+    }
+    if publishes {
+        let retain_percent = *draws.pick(&[0, 0, 20, 60]);
+        let qos_of = *draws.pick(&[[1, 1, 1], [2, 2, 2], [1, 2, 2], [0, 1, 2]]);
+        let large = draws.percent(10);
+        for _ in 0..draws.between(1, busy) {
+            let retain = draws.percent(retain_percent);
+            let size = match draws.below(20) {
+                0 if retain => 0,
+                0 if large => 5000 + draws.below(10_000) as u32,
+                1..4 => draws.below(2000) as u32,
+                _ => 20 + draws.below(100) as u32,
+            };
+            // Without retain an empty payload says nothing.
+            let size = if retain { size } else { size.max(20) };
+            let count = if retain { 1 } else { draws.between(1, 12) as u32 };
+            let topic = (*draws.pick(topics)).to_owned();
+            add(
+                draws.below(end_us),
+                Action::Publish { topic, qos: *draws.pick(&qos_of), retain, size, count },
+            );
+        }
+    }
+    for action in disturbances(draws) {
+        add(draws.below(end_us), action);
+    }
+    operations.sort_by_key(|operation| operation.at_us);
+    ClientProgram {
+        id: format!("client-{index}"),
+        clean: draws.percent(25),
+        will: draws.percent(25).then(|| Will {
+            topic: (*draws.pick(topics)).to_owned(),
+            qos: draws.below(3) as u8,
+            retain: draws.percent(20),
+        }),
+        keep_alive_s: *draws.pick(&[1, 2, 10]),
+        window: draws.between(1, 20) as usize,
+        answer_us: *draws.pick(&[0, 0, 1000, 50_000]),
+        operations,
+    }
+}
+
+/// What a client does to its own connections.
+fn disturbances(draws: &mut Draws) -> Vec<Action> {
+    let mut actions = Vec::new();
+    let mut some = |draws: &mut Draws, percent: u32, action: &dyn Fn(&mut Draws) -> Action| {
+        if draws.percent(percent) {
+            for _ in 0..draws.between(1, 3) {
+                actions.push(action(draws));
+            }
+        }
+    };
+    some(draws, 25, &|_| Action::Drop);
+    some(draws, 15, &|_| Action::Silence);
+    some(draws, 20, &|_| Action::TakeOver);
+    some(draws, 15, &|_| Action::Resend);
+    some(draws, 15, &|draws| Action::StopReading { for_us: draws.between(1_000, 500_000) });
+    some(draws, 15, &|_| Action::Disconnect);
+    some(draws, 15, &|_| Action::Connect { clean: false });
+    some(draws, 8, &|_| Action::Connect { clean: true });
+    actions
+}
+
+fn subscribe(draws: &mut Draws, topics: &[&str]) -> Action {
+    let qos = *draws.pick(&[0, 1, 1, 2, 2, 2]);
+    Action::Subscribe { filter: filter(draws, topics), qos }
+}
+
+fn filter(draws: &mut Draws, topics: &[&str]) -> String {
+    if draws.percent(60) { (*draws.pick(topics)).to_owned() } else { (*draws.pick(&FILTERS)).to_owned() }
+}
+
+fn faults(draws: &mut Draws, clients: usize, end_us: u64) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut some = |draws: &mut Draws, percent: u32, most: u64, fault: &dyn Fn(&mut Draws) -> Fault| {
+        if draws.percent(percent) {
+            for _ in 0..draws.between(1, most) {
+                faults.push(fault(draws));
+            }
+        }
+    };
+    let at = |draws: &mut Draws| When::AtUs(draws.below(end_us));
+    let down = |draws: &mut Draws| *draws.pick(&[1_000, 20_000, 300_000]);
+    let crash_at = |draws: &mut Draws| match draws.below(10) {
+        0..4 => When::AtUs(draws.below(end_us)),
+        4..7 => When::DiskOperation(draws.between(1, 60)),
+        7..9 => When::DiskOperation(draws.between(1, 600)),
+        _ => When::Sync(draws.between(1, 200)),
+    };
+    let some_client = |draws: &mut Draws| draws.below(clients as u64) as usize;
+    some(draws, 70, 3, &|draws| Fault::PowerCut { when: crash_at(draws), down_us: down(draws) });
+    some(draws, 30, 3, &|draws| {
+        let when = When::RecoveryOperation(draws.between(1, 40));
+        if draws.percent(70) {
+            Fault::PowerCut { when, down_us: down(draws) }
+        } else {
+            Fault::ProcessCrash { when, down_us: down(draws) }
+        }
+    });
+    some(draws, 35, 3, &|draws| Fault::ProcessCrash { when: crash_at(draws), down_us: down(draws) });
+    some(draws, 10, 1, &|draws| Fault::Shutdown { when: at(draws), down_us: down(draws) });
+    some(draws, 20, 2, &|draws| {
+        let when = match draws.below(6) {
+            0..4 => When::Sync(draws.between(1, 150)),
+            4 => When::Write(draws.between(1, 150)),
+            _ => When::DiskOperation(draws.between(1, 100)),
+        };
+        let pages = if draws.percent(50) { Pages::Dropped } else { Pages::KeptClean };
+        Fault::DiskError { when, pages, down_us: down(draws), reboot: draws.percent(50) }
+    });
+    some(draws, 5, 1, &|draws| Fault::DiskError {
+        when: When::Read(draws.between(1, 10)),
+        pages: Pages::Dropped,
+        down_us: 1_000,
+        reboot: false,
+    });
+    some(draws, 20, 2, &|draws| Fault::SlowDisk {
+        when: at(draws),
+        for_us: draws.between(1_000, 300_000),
+        extra_us: draws.between(1_000, 100_000),
+    });
+    some(draws, 6, 1, &|draws| Fault::DiskFull { when: at(draws), for_us: draws.between(10_000, 1_000_000) });
+    some(draws, 40, 6, &|draws| Fault::Reset { when: at(draws), client: some_client(draws) });
+    some(draws, 25, 3, &|draws| Fault::HalfOpen { when: at(draws), client: some_client(draws) });
+    some(draws, 25, 3, &|draws| Fault::Stall {
+        when: at(draws),
+        for_us: draws.between(1_000, 400_000),
+        client: some_client(draws),
+        direction: *draws.pick(&[Direction::ToBroker, Direction::ToClient, Direction::Both]),
+    });
+    some(draws, 10, 2, &|draws| Fault::WallJump {
+        when: at(draws),
+        by_ms: draws.between(0, 20_000_000) as i64 - 10_000_000,
+    });
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Were it to fail, campaigns would stop at seeds that say nothing.
+    #[test]
+    fn every_seed_is_a_scenario_that_can_be_written_down() {
+        for seed in 0..300 {
+            let scenario = generate(seed);
+            scenario.check().expect("generated scenarios keep the rules");
+            let text = serde_json::to_string(&scenario).expect("a scenario can be written");
+            let again = crate::scenario::parse(&text).expect("and read");
+            assert_eq!(again, scenario);
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! What the clients know, and so what the broker owes: the reference that every run is checked against.
+//!
+//! The model sees only what a client sees (what it sent, what it received, when), never the broker's mind. A
+//! fact counts from the moment its acknowledgement is received; before, both outcomes are right.
+
+mod audit;
+mod delivery;
+mod retained;
+mod subscription;
+mod topic;
+mod will;
+
+pub(crate) use delivery::Delivery;
+pub(crate) use will::Ending;
+
+use crate::outcome::{Checker, Violation};
+use crate::payload::MessageKey;
+use crate::scenario::{Action, Scenario};
+use delivery::Record;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use subscription::Subscription;
+use topic::Topics;
+use will::Attempt;
+
+/// A time that never comes.
+const NEVER: u64 = u64::MAX;
+
+/// The reference.
+pub(crate) struct Model {
+    now: u64,
+    topics: Topics,
+    /// By publisher, then by sequence.
+    messages: Vec<Vec<Message>>,
+    clients: Vec<ClientModel>,
+    /// By topic: every retained message that was ever tried.
+    retained: Vec<Vec<MessageKey>>,
+    /// When the broker's process ended without having been asked to.
+    crashes: Vec<u64>,
+    /// Queues have bounds of their own, so that messages may be dropped, counted.
+    bounded: bool,
+    /// A goodbye may take any time to become durable.
+    slow_disk: bool,
+    inflight_max: usize,
+    violation: Option<Violation>,
+}
+
+/// A message, or a will.
+pub(crate) struct Message {
+    topic: usize,
+    qos: u8,
+    retain: bool,
+    length: u32,
+    /// When it was first sent.
+    sent: u64,
+    /// How often it was sent.
+    sends: u32,
+    acked: u64,
+    /// When it cannot take effect any more.
+    ended: u64,
+    on_disk: bool,
+    /// The connection attempt whose will it is.
+    will_of: Option<usize>,
+}
+
+/// What the broker owes one client.
+struct ClientModel {
+    /// Whether the session at hand outlives its connection.
+    session_durable: bool,
+    /// Whether a session may be there, or may not.
+    maybe_present: bool,
+    maybe_absent: bool,
+    /// Counts the sessions it has had.
+    incarnation: u32,
+    /// By filter.
+    subscriptions: Vec<Subscription>,
+    subscribes: Vec<SubscribeAttempt>,
+    attempts: Vec<Attempt>,
+    /// By publisher, then by sequence.
+    records: Vec<Vec<Record>>,
+    /// By publisher, topic, QoS published and delivered: the last message that came for the first time.
+    newest: BTreeMap<(u32, usize, u8, u8), u32>,
+    owed: BTreeSet<MessageKey>,
+    /// By topic.
+    retained_owed: BTreeMap<usize, u64>,
+    /// By topic: when a retained message last came. It may come before the SUBACK.
+    retained_seen: BTreeMap<usize, u64>,
+    /// Messages whose last answer was written, with the number of that write, while nothing proves that the
+    /// broker has it on disk.
+    settling: VecDeque<(u64, u64, MessageKey)>,
+}
+
+/// A SUBSCRIBE, for what it may have brought.
+struct SubscribeAttempt {
+    filter: usize,
+    sent: u64,
+    answered: u64,
+}
+
+impl Model {
+    pub(crate) fn new(scenario: &Scenario) -> Model {
+        let mut topics = Topics::default();
+        for client in &scenario.clients {
+            for operation in &client.operations {
+                match &operation.action {
+                    Action::Publish { topic, .. } => {
+                        topics.topic(topic);
+                    }
+                    Action::Subscribe { filter, .. } | Action::Unsubscribe { filter } => {
+                        topics.filter(filter);
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(will) = &client.will {
+                topics.topic(&will.topic);
+            }
+        }
+        let publishers = scenario.clients.len();
+        let clients = scenario.clients.iter().map(|_| ClientModel::new(topics.filter_count(), publishers));
+        Model {
+            now: 0,
+            messages: (0..publishers).map(|_| Vec::new()).collect(),
+            clients: clients.collect(),
+            retained: vec![Vec::new(); topics.topic_count()],
+            topics,
+            crashes: Vec::new(),
+            bounded: scenario.broker.queue_messages > 0,
+            slow_disk: scenario.has_slow_disk(),
+            inflight_max: scenario.broker.inflight,
+            violation: None,
+        }
+    }
+
+    pub(crate) fn set_now(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    pub(crate) fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    pub(crate) fn take_violation(&mut self) -> Option<Violation> {
+        self.violation.take()
+    }
+
+    /// Notes a broken promise; the first one counts.
+    pub(crate) fn fail(&mut self, checker: Checker, subject: impl Into<String>, text: impl Into<String>) {
+        let at_us = self.now;
+        let broken = || Violation { checker, subject: subject.into(), text: text.into(), at_us };
+        self.violation.get_or_insert_with(broken);
+    }
+
+    /// A message that its publisher is going to send.
+    pub(crate) fn new_message(
+        &mut self,
+        publisher: usize,
+        topic: &str,
+        qos: u8,
+        retain: bool,
+        length: u32,
+    ) -> MessageKey {
+        let topic = self.topics.topic(topic);
+        let messages = &mut self.messages[publisher];
+        messages.push(Message {
+            topic,
+            qos,
+            retain,
+            length,
+            sent: NEVER,
+            sends: 0,
+            acked: NEVER,
+            ended: NEVER,
+            on_disk: false,
+            will_of: None,
+        });
+        MessageKey { publisher: publisher as u32, sequence: messages.len() as u32 - 1 }
+    }
+
+    /// A PUBLISH was written. `again` tells that it was written on this connection before.
+    pub(crate) fn publish_sent(&mut self, key: MessageKey, again: bool) {
+        let now = self.now;
+        let message = self.message_mut(key);
+        message.sends += 1;
+        if again && message.qos == 1 {
+            // Its copies may take effect one after the other, the last one long after the first answer.
+            message.ended = NEVER - 1;
+        }
+        if message.sent == NEVER {
+            message.sent = now;
+            if message.retain {
+                let topic = message.topic;
+                self.retained[topic].push(key);
+            }
+        }
+    }
+
+    /// The PUBACK or PUBREC came.
+    pub(crate) fn publish_acked(&mut self, key: MessageKey) {
+        let now = self.now;
+        let message = self.message_mut(key);
+        message.acked = now;
+        if message.ended == NEVER {
+            message.ended = now;
+        }
+        let (topic, sent, qos, length) = (message.topic, message.sent, message.qos, message.length);
+        if length == 0 || qos == 0 || self.bounded {
+            return;
+        }
+        for client in 0..self.clients.len() {
+            let granted = self.certainly_granted(client, topic, sent);
+            if granted.is_some_and(|qos| qos > 0) && self.record(client, key).live == 0 {
+                self.clients[client].owed.insert(key);
+            }
+        }
+    }
+
+    /// The publisher will not send it again, and nothing of it is on its way.
+    pub(crate) fn publish_abandoned(&mut self, key: MessageKey) {
+        let now = self.now;
+        let message = self.message_mut(key);
+        if message.ended == NEVER {
+            message.ended = now;
+        }
+    }
+
+    /// Whether the answer to this message waits for the disk.
+    pub(crate) fn waits_for_disk(&self, key: MessageKey) -> bool {
+        let message = self.message(key);
+        let routed = |client: &usize| {
+            self.clients[*client].session_durable
+                && self.certainly_granted(*client, message.topic, message.sent).is_some_and(|qos| qos > 0)
+        };
+        message.retain || (message.qos > 0 && (0..self.clients.len()).any(|client| routed(&client)))
+    }
+
+    /// Whether its answer proves that everything its publisher wrote before is on the disk.
+    pub(crate) fn proves_disk(&self, key: MessageKey) -> bool {
+        self.message(key).length > 0
+            && self.message(key).sends == 1
+            && !self.bounded
+            && self.waits_for_disk(key)
+    }
+
+    /// So many messages are on their way to the client that it has not answered to the end.
+    pub(crate) fn in_flight(&mut self, client: usize, count: usize) {
+        if count > self.inflight_max {
+            let text =
+                format!("client {client} has {count} messages in flight; the limit is {}", self.inflight_max);
+            self.fail(Checker::Window, format!("client {client}"), text);
+        }
+    }
+
+    /// The answer to this message leaves the broker.
+    pub(crate) fn answer_leaves(&mut self, key: MessageKey) {
+        let message = self.message(key);
+        if message.length > 0 && !message.on_disk && !self.bounded && self.waits_for_disk(key) {
+            let text = format!(
+                "the answer to {key} leaves, and the message is not on the disk, though a durable session or the \
+                 retained store needs it"
+            );
+            self.fail(Checker::AckBeforeDisk, key.to_string(), text);
+        }
+    }
+
+    /// The message was seen on the disk.
+    pub(crate) fn stored(&mut self, key: MessageKey) {
+        let found =
+            self.messages.get_mut(key.publisher as usize).and_then(|all| all.get_mut(key.sequence as usize));
+        if let Some(message) = found {
+            message.on_disk = true;
+        }
+    }
+
+    /// The broker's process ended without having been asked to.
+    pub(crate) fn crashed(&mut self) {
+        self.crashes.push(self.now);
+    }
+
+    pub(crate) fn subscribe_sent(&mut self, client: usize, filter: &str, qos: u8) {
+        let (now, filter) = (self.now, self.topics.filter(filter));
+        self.clients[client].subscriptions[filter].subscribe_sent(now, qos);
+        self.clients[client].subscribes.push(SubscribeAttempt { filter, sent: now, answered: NEVER });
+    }
+
+    pub(crate) fn subscribe_acked(&mut self, client: usize, filter: &str, granted: u8) {
+        let (now, filter) = (self.now, self.topics.filter(filter));
+        self.clients[client].subscriptions[filter].subscribe_acked(now, granted);
+        let attempts = self.clients[client].subscribes.iter_mut().rev();
+        let Some(attempt) = attempts.into_iter().find(|attempt| attempt.filter == filter) else { return };
+        attempt.answered = now;
+        let sent = attempt.sent;
+        self.owe_retained(client, filter, granted, sent);
+    }
+
+    pub(crate) fn unsubscribe_sent(&mut self, client: usize, filter: &str) {
+        let (now, filter) = (self.now, self.topics.filter(filter));
+        self.clients[client].subscriptions[filter].unsubscribe_sent(now);
+    }
+
+    pub(crate) fn unsubscribe_acked(&mut self, client: usize, filter: &str) {
+        let (now, filter) = (self.now, self.topics.filter(filter));
+        self.clients[client].subscriptions[filter].unsubscribe_acked(now);
+    }
+
+    /// A CONNECT was written that starts afresh: whatever the session was owed is not owed any more.
+    pub(crate) fn clean_connect_sent(&mut self, client: usize) {
+        let client = &mut self.clients[client];
+        client.owed.clear();
+        client.retained_owed.clear();
+        client.subscriptions.iter_mut().for_each(Subscription::doubt);
+        client.maybe_absent = true;
+    }
+
+    /// A CONNACK came: whether it tells the truth about the session.
+    pub(crate) fn connected(&mut self, client: usize, clean: bool, present: bool) {
+        let state = &mut self.clients[client];
+        let true_to_it = if clean {
+            !present
+        } else {
+            (present && state.maybe_present) || (!present && state.maybe_absent)
+        };
+        if !present {
+            state.start_afresh();
+        }
+        state.session_durable = !clean;
+        (state.maybe_present, state.maybe_absent) = (!clean, clean);
+        if !true_to_it {
+            let text = format!("client {client} is told session present = {present}, which is not so");
+            self.fail(Checker::SessionPresent, format!("client {client}"), text);
+        }
+    }
+
+    /// The connection is over, as the client sees it. `handshake` tells that CONNACK had not come.
+    pub(crate) fn connection_over(&mut self, client: usize, clean: bool, handshake: bool) {
+        let state = &mut self.clients[client];
+        state.settling.clear();
+        if clean {
+            state.owed.clear();
+            state.retained_owed.clear();
+            state.subscriptions.iter_mut().for_each(Subscription::doubt);
+        } else if handshake {
+            state.maybe_present = true;
+        }
+    }
+
+    /// The least QoS that some matching subscription of the client has had for certain since then.
+    fn certainly_granted(&self, client: usize, topic: usize, since: u64) -> Option<u8> {
+        let subscriptions = self.clients[client].subscriptions.iter().enumerate();
+        let matching = subscriptions.filter(|(filter, _)| self.topics.matching(*filter, topic));
+        matching.filter_map(|(_, subscription)| subscription.certain_since(since)).max()
+    }
+
+    fn message(&self, key: MessageKey) -> &Message {
+        &self.messages[key.publisher as usize][key.sequence as usize]
+    }
+
+    fn message_mut(&mut self, key: MessageKey) -> &mut Message {
+        &mut self.messages[key.publisher as usize][key.sequence as usize]
+    }
+}
+
+impl ClientModel {
+    fn new(filters: usize, publishers: usize) -> ClientModel {
+        ClientModel {
+            session_durable: false,
+            maybe_present: false,
+            maybe_absent: true,
+            incarnation: 0,
+            subscriptions: vec![Subscription::default(); filters],
+            subscribes: Vec::new(),
+            attempts: Vec::new(),
+            records: (0..publishers).map(|_| Vec::new()).collect(),
+            newest: BTreeMap::new(),
+            owed: BTreeSet::new(),
+            retained_owed: BTreeMap::new(),
+            retained_seen: BTreeMap::new(),
+            settling: VecDeque::new(),
+        }
+    }
+
+    /// A new session: nothing of an earlier one counts.
+    fn start_afresh(&mut self) {
+        self.incarnation += 1;
+        self.subscriptions.fill(Subscription::default());
+        self.subscribes.clear();
+        self.newest.clear();
+        self.owed.clear();
+        self.retained_owed.clear();
+    }
+}

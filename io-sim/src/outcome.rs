@@ -1,0 +1,129 @@
+//! What a run brought.
+
+use crate::effects::Effects;
+use serde::Serialize;
+use std::fmt;
+
+/// Which promise was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Checker {
+    /// An answer left before what it asserts was on the disk.
+    AckBeforeDisk,
+    /// Something acknowledged did not arrive.
+    Loss,
+    /// Something arrived more often than it may.
+    Duplicate,
+    /// Something came in the wrong order.
+    Order,
+    /// Something arrived that nobody published, or not so, or that its receiver had not asked for.
+    Invented,
+    /// Session present was not true.
+    SessionPresent,
+    /// A retained message was missing, or not the last one.
+    Retained,
+    /// Something settled was delivered again.
+    CameBack,
+    /// A redelivery without DUP or under another packet id.
+    Redelivery,
+    /// A packet id was used twice at the same time.
+    PacketId,
+    /// More messages in flight than the limit allows.
+    Window,
+    /// A will was published when it should not, or not published when it should.
+    Will,
+    /// Something did not come to an end in time.
+    Progress,
+    /// The broker refused to start over a store that was not damaged.
+    Refusal,
+    /// The broker stopped without a reason, or went on after it had stopped.
+    Halt,
+    /// A message was dropped though no bound allows it.
+    Drop,
+    /// The broker sent bytes that are not MQTT.
+    Codec,
+    /// The broker broke a rule of MQTT, or closed the connection of a client that kept them.
+    Protocol,
+    /// The broker panicked.
+    Panic,
+    /// The same scenario took another course.
+    Determinism,
+}
+
+impl fmt::Display for Checker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Checker::AckBeforeDisk => "ack-before-disk",
+            Checker::Loss => "loss",
+            Checker::Duplicate => "duplicate",
+            Checker::Order => "order",
+            Checker::Invented => "invented",
+            Checker::SessionPresent => "session-present",
+            Checker::Retained => "retained",
+            Checker::CameBack => "came-back",
+            Checker::Redelivery => "redelivery",
+            Checker::PacketId => "packet-id",
+            Checker::Window => "window",
+            Checker::Will => "will",
+            Checker::Progress => "progress",
+            Checker::Refusal => "refusal",
+            Checker::Halt => "halt",
+            Checker::Drop => "drop",
+            Checker::Codec => "codec",
+            Checker::Protocol => "protocol",
+            Checker::Panic => "panic",
+            Checker::Determinism => "determinism",
+        };
+        f.pad(name)
+    }
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Which.
+    pub checker: Checker,
+    /// What it happened to.
+    pub subject: String,
+    /// What happened, in words.
+    pub text: String,
+    /// When, in simulated time.
+    pub at_us: u64,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, micros) = (self.at_us / 1_000_000, self.at_us % 1_000_000);
+        write!(f, "{} ({}) at {seconds}.{micros:06}: {}", self.checker, self.subject, self.text)
+    }
+}
+
+/// What a run brought.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The first broken promise, if any.
+    pub violation: Option<Violation>,
+    /// A hash of everything that happened.
+    pub trace_hash: u64,
+    /// Everything that happened, one line each, if it was asked for.
+    pub trace: Vec<String>,
+    /// What was counted.
+    pub counts: Counts,
+}
+
+/// What was counted in a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls of the broker's `handle`.
+    pub broker_inputs: u64,
+    /// Simulated microseconds.
+    pub simulated_us: u64,
+    /// Packets that clients sent.
+    pub packets: u64,
+    /// Messages that subscribers received.
+    pub deliveries: u64,
+    /// Ends of the broker's process of all kinds.
+    pub crashes: u64,
+    /// Faults and peculiarities that took effect.
+    pub effects: Effects,
+}

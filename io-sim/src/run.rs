@@ -1,0 +1,55 @@
+//! Runs one scenario.
+
+use crate::outcome::Outcome;
+use crate::scenario::Scenario;
+use crate::world::World;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+thread_local! {
+    /// While a scenario runs on this thread: the words of its last panic.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs a scenario: the same scenario brings the same outcome, always and everywhere.
+pub fn run(scenario: &Scenario) -> Outcome {
+    run_with(scenario, false)
+}
+
+/// As `run`, and the outcome has the trace in words.
+pub fn run_traced(scenario: &Scenario) -> Outcome {
+    run_with(scenario, true)
+}
+
+fn run_with(scenario: &Scenario, readable: bool) -> Outcome {
+    catch_words();
+    PANIC.set(Some(String::new()));
+    let mut world = World::new(scenario, readable);
+    let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let words = PANIC.take();
+    if ended.is_err() {
+        world.panicked(words.unwrap_or_default());
+    }
+    world.finish()
+}
+
+/// Keeps the words of panics within runs instead of printing them; other panics print as before.
+fn catch_words() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let running = PANIC.with_borrow_mut(|words| {
+                let running = words.is_some();
+                if let Some(words) = words {
+                    *words = info.to_string();
+                }
+                running
+            });
+            if !running {
+                before(info);
+            }
+        }));
+    });
+}

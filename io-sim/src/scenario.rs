@@ -1,0 +1,408 @@
+//! A scenario: everything that decides a run. People write it as TOML, the generator makes it from a seed.
+//!
+//! All times are microseconds of simulated time. What a scenario leaves open (a latency within its range,
+//! which sectors survive) follows from its `seed` by the keyed hash of `chance.rs`.
+
+use crate::fault::{Fault, When};
+use serde::{Deserialize, Serialize};
+use vowmq_core::limits::{Limits, Overflow, Settings, SyncPolicy};
+
+/// Everything that decides a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it shows, for people.
+    #[serde(default)]
+    pub why: String,
+    /// Decides what the scenario leaves open.
+    pub seed: u64,
+    /// How long operations and faults go on; afterwards everything is healed.
+    pub fault_phase_us: u64,
+    /// How long everything acknowledged may take to arrive after that.
+    #[serde(default = "default_heal_us")]
+    pub heal_us: u64,
+    /// Cut the power once more when all is quiet, and look whether anything comes back.
+    #[serde(default = "yes")]
+    pub last_power_cut: bool,
+    /// Effects without which the run shows nothing (names as in the summary).
+    #[serde(default)]
+    pub must_reach: Vec<String>,
+    /// The broker's settings.
+    #[serde(default)]
+    pub broker: BrokerSettings,
+    /// The network.
+    #[serde(default)]
+    pub network: NetworkSettings,
+    /// The disk.
+    #[serde(default)]
+    pub disk: DiskSettings,
+    /// The clients.
+    pub clients: Vec<ClientProgram>,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+}
+
+fn default_heal_us() -> u64 {
+    60_000_000
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Settings of the broker that scenarios vary; all others are their defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BrokerSettings {
+    /// Bytes of a segment, in KiB: at least 64.
+    pub segment_kib: u64,
+    /// `Limits::inflight`.
+    pub inflight: usize,
+    /// `Limits::horizon_block`.
+    pub horizon_block: u64,
+    /// `Limits::turn_work`.
+    pub turn_work: usize,
+    /// `Limits::lazy_sync_ms`.
+    pub lazy_sync_ms: u64,
+    /// `Limits::lazy_sync_bytes`.
+    pub lazy_sync_bytes: usize,
+    /// `Limits::unsent_bytes`.
+    pub unsent_bytes: usize,
+    /// `Limits::held_replies`.
+    pub held_replies: usize,
+    /// `Limits::parked_bytes`.
+    pub parked_bytes: usize,
+    /// `Limits::queue_messages`.
+    pub queue_messages: u64,
+    /// Refuse at the bound instead of dropping the oldest.
+    pub queue_refuses: bool,
+    /// Report what happens to every message.
+    pub message_events: bool,
+}
+
+impl Default for BrokerSettings {
+    fn default() -> Self {
+        BrokerSettings {
+            segment_kib: 256,
+            inflight: 20,
+            horizon_block: 16,
+            turn_work: 4096,
+            lazy_sync_ms: 10,
+            lazy_sync_bytes: 65_536,
+            unsent_bytes: 1 << 20,
+            held_replies: 1000,
+            parked_bytes: 65_536,
+            queue_messages: 0,
+            queue_refuses: false,
+            message_events: true,
+        }
+    }
+}
+
+impl BrokerSettings {
+    /// As the core takes them.
+    pub fn settings(&self) -> Settings {
+        let segment_bytes = self.segment_kib * 1024;
+        let packet_bytes = (segment_bytes / 2 - 8192) as usize;
+        let overflow = if self.queue_refuses { Overflow::Refuse } else { Overflow::DropOldest };
+        Settings {
+            limits: Limits {
+                packet_bytes,
+                connect_bytes: packet_bytes.min(64 * 1024),
+                inflight: self.inflight,
+                horizon_block: self.horizon_block,
+                turn_work: self.turn_work,
+                lazy_sync_ms: self.lazy_sync_ms,
+                lazy_sync_bytes: self.lazy_sync_bytes,
+                unsent_bytes: self.unsent_bytes,
+                held_replies: self.held_replies,
+                parked_bytes: self.parked_bytes,
+                queue_messages: self.queue_messages,
+                queue_overflow: overflow,
+                session_expiry_ms: 0,
+                free_bytes: 0,
+                ..Limits::default()
+            },
+            sync: SyncPolicy::Always,
+            segment_bytes,
+            message_events: self.message_events,
+        }
+    }
+}
+
+/// How the network behaves when nothing is wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkSettings {
+    /// Least time from one end to the other.
+    pub latency_min_us: u64,
+    /// Most time, slow segments aside.
+    pub latency_max_us: u64,
+    /// Segments that take `slow_us` more, of a hundred.
+    pub slow_percent: u32,
+    /// See there.
+    pub slow_us: u64,
+    /// Writes that are split at any byte, of a hundred.
+    pub split_percent: u32,
+    /// Segments that have arrived and are read together with the next, of a hundred.
+    pub coalesce_percent: u32,
+    /// Bytes that may be on their way to a client, or arrived and unread there.
+    pub window_bytes: usize,
+    /// Times that the broker's outputs are fetched late, after further inputs, of a hundred.
+    pub late_drain_percent: u32,
+}
+
+impl Default for NetworkSettings {
+    fn default() -> Self {
+        NetworkSettings {
+            latency_min_us: 50,
+            latency_max_us: 400,
+            slow_percent: 2,
+            slow_us: 5_000,
+            split_percent: 10,
+            coalesce_percent: 50,
+            window_bytes: 65_536,
+            late_drain_percent: 20,
+        }
+    }
+}
+
+/// How the disk behaves when nothing is wrong, and what a power cut leaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DiskSettings {
+    /// Least time of an operation.
+    pub latency_min_us: u64,
+    /// Most time of an operation.
+    pub latency_max_us: u64,
+    /// What a power cut leaves of sectors that were not synced.
+    pub survival: Survival,
+    /// Unsynced directory entries that a power cut undoes, of a hundred.
+    pub entry_lost_percent: u32,
+}
+
+impl Default for DiskSettings {
+    fn default() -> Self {
+        DiskSettings {
+            latency_min_us: 20,
+            latency_max_us: 500,
+            survival: Survival::default(),
+            entry_lost_percent: 50,
+        }
+    }
+}
+
+/// What becomes of an unsynced sector: the weights of its fates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Survival {
+    /// As it was before.
+    pub lost: u64,
+    /// As written.
+    pub kept: u64,
+    /// Some 512-byte blocks as written, the others as before.
+    pub torn: u64,
+    /// Zeros.
+    pub zero: u64,
+    /// Anything.
+    pub garbage: u64,
+}
+
+impl Default for Survival {
+    fn default() -> Self {
+        Survival { lost: 6, kept: 6, torn: 3, zero: 1, garbage: 1 }
+    }
+}
+
+/// A client and what it does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientProgram {
+    /// Its client identifier: no two clients have the same.
+    pub id: String,
+    /// Whether it asks for a clean session.
+    #[serde(default)]
+    pub clean: bool,
+    /// Its will, sent with every CONNECT.
+    #[serde(default)]
+    pub will: Option<Will>,
+    /// Keep-alive in seconds; 0 means none.
+    #[serde(default = "default_keep_alive")]
+    pub keep_alive_s: u16,
+    /// QoS 1 and 2 messages that it publishes before it waits.
+    #[serde(default = "default_window")]
+    pub window: usize,
+    /// Longest time until it answers what it received.
+    #[serde(default)]
+    pub answer_us: u64,
+    /// What it does, in order of time. It connects with its first operation and again whenever its connection
+    /// breaks.
+    pub operations: Vec<Operation>,
+}
+
+fn default_keep_alive() -> u16 {
+    2
+}
+
+fn default_window() -> usize {
+    10
+}
+
+/// A will.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Will {
+    /// Topic name.
+    pub topic: String,
+    /// 0, 1 or 2.
+    pub qos: u8,
+    /// Whether it is retained.
+    #[serde(default)]
+    pub retain: bool,
+}
+
+/// An action at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// When.
+    pub at_us: u64,
+    /// What.
+    #[serde(flatten)]
+    pub action: Action,
+}
+
+/// What a client does. What needs a connection waits until there is one, except QoS 0 messages, which are
+/// skipped then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Action {
+    /// Connects, if it is not connected. With `clean`, it starts its session afresh, once.
+    Connect {
+        /// See there.
+        #[serde(default)]
+        clean: bool,
+    },
+    /// Publishes.
+    Publish {
+        /// Topic name.
+        topic: String,
+        /// 0, 1 or 2.
+        qos: u8,
+        /// Whether it is retained.
+        #[serde(default)]
+        retain: bool,
+        /// Payload bytes. 0 is an empty payload; others are raised to what an identity needs.
+        #[serde(default = "default_size")]
+        size: u32,
+        /// How many messages.
+        #[serde(default = "one")]
+        count: u32,
+    },
+    /// Subscribes.
+    Subscribe {
+        /// Topic filter.
+        filter: String,
+        /// 0, 1 or 2.
+        qos: u8,
+    },
+    /// Unsubscribes.
+    Unsubscribe {
+        /// Topic filter.
+        filter: String,
+    },
+    /// Says goodbye and stays away until it is told to connect.
+    Disconnect,
+    /// Breaks its connection (reset).
+    Drop,
+    /// Vanishes without a word: the broker hears nothing. Connects again later by itself.
+    Silence,
+    /// Opens another connection with the same identifier while the old one is open.
+    TakeOver,
+    /// Reads nothing for a while.
+    StopReading {
+        /// How long.
+        for_us: u64,
+    },
+    /// Sends all unacknowledged PUBLISH packets again, with DUP.
+    Resend,
+}
+
+fn default_size() -> u32 {
+    32
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Scenario {
+    /// Checks what a run relies on.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self) -> Result<(), String> {
+        self.broker.settings().check().map_err(|error| error.to_string())?;
+        let limit = self.broker.settings().limits.packet_bytes;
+        for (index, client) in self.clients.iter().enumerate() {
+            if self.clients[..index].iter().any(|other| other.id == client.id) {
+                return Err(format!("two clients are called {:?}", client.id));
+            }
+            for operation in &client.operations {
+                match &operation.action {
+                    Action::Publish { topic, size, qos, .. } => {
+                        let fits = *size as usize + topic.len() + 16 <= limit;
+                        if !fits || *qos > 2 || topic.is_empty() || topic.contains(['+', '#']) {
+                            return Err(format!("{:?} cannot publish {operation:?}", client.id));
+                        }
+                    }
+                    Action::Subscribe { qos, filter } if *qos > 2 || filter.is_empty() => {
+                        return Err(format!("{:?} cannot subscribe {operation:?}", client.id));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let unknown = |fault: &&Fault| fault.client().is_some_and(|client| client >= self.clients.len());
+        match self.faults.iter().find(unknown) {
+            Some(fault) => Err(format!("there is no such client: {fault:?}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether damage was ordered that a broker may refuse to start on.
+    pub(crate) fn has_rot(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault, Fault::Rot { .. }))
+    }
+
+    /// Whether the disk may take longer than usual for what nobody waits for.
+    pub(crate) fn has_slow_disk(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault, Fault::DiskFull { .. } | Fault::SlowDisk { .. }))
+    }
+}
+
+/// Parses a scenario: JSON where the text begins with a brace, else TOML.
+///
+/// # Errors
+/// The parser's words, or what `Scenario::check` says.
+pub fn parse(text: &str) -> Result<Scenario, String> {
+    let scenario: Scenario = if text.trim_start().starts_with('{') {
+        serde_json::from_str(text).map_err(|error| error.to_string())?
+    } else {
+        toml::from_str(text).map_err(|error| error.to_string())?
+    };
+    scenario.check()?;
+    Ok(scenario)
+}
+
+/// Faults of a scenario by the moment that sets them off.
+pub(crate) fn at_times(faults: &[Fault]) -> impl Iterator<Item = (usize, u64)> + '_ {
+    faults.iter().enumerate().filter_map(|(index, fault)| match fault.when() {
+        When::AtUs(at) => Some((index, *at)),
+        When::DiskOperation(_)
+        | When::RecoveryOperation(_)
+        | When::Sync(_)
+        | When::Write(_)
+        | When::Read(_) => None,
+    })
+}

@@ -1,0 +1,261 @@
+//! A run: clients, network, disk and the broker's process, event by event through simulated time.
+
+mod fault;
+mod phase;
+mod process;
+
+use crate::chance::{Chance, Domain, Draws};
+use crate::client::{Client, Context, Order};
+use crate::disk::Disk;
+use crate::effects::Effects;
+use crate::happening::Happening;
+use crate::model::{Ending, Model};
+use crate::network::{Network, Piece, Surroundings};
+use crate::outcome::{Checker, Counts, Outcome};
+use crate::scenario::{self, Scenario};
+use crate::schedule::Schedule;
+use crate::tap::Tap;
+use crate::trace::Trace;
+use fault::Plan;
+use phase::Phase;
+use process::Process;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use vowmq_core::ids::{ConnectionId, ListenerId};
+use vowmq_core::input::{CloseCause, Input, Peer};
+
+/// A run that takes more events than this goes round in circles.
+const EVENTS_MAX: u64 = 20_000_000;
+
+/// Everything there is in a run.
+pub(crate) struct World<'a> {
+    scenario: &'a Scenario,
+    schedule: Schedule<Happening>,
+    network: Network,
+    disk: Disk,
+    clients: Vec<Client>,
+    model: Model,
+    trace: Trace,
+    counts: Counts,
+    effects: Effects,
+    process: Process,
+    plan: Plan,
+    phase: Phase,
+    chance: Chance,
+    crash_draws: Draws,
+    driver_draws: Draws,
+    taps: BTreeMap<ConnectionId, Tap>,
+    wall_offset_ms: i64,
+    over: bool,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(scenario: &'a Scenario, readable: bool) -> World<'a> {
+        let chance = Chance::new(scenario.seed);
+        let mut schedule = Schedule::new();
+        schedule.add(0, Happening::Start);
+        let mut clients = Vec::new();
+        for (index, program) in scenario.clients.iter().enumerate() {
+            for (operation, at) in program.operations.iter().enumerate() {
+                schedule.add(at.at_us, Happening::Operation { client: index, index: operation });
+            }
+            clients.push(Client::new(index, program.clone(), chance.draws(Domain::Client, index as u64)));
+        }
+        for (index, at) in scenario::at_times(&scenario.faults) {
+            schedule.add(at, Happening::Fault(index));
+        }
+        schedule.add(scenario.fault_phase_us, Happening::Heal);
+        World {
+            scenario,
+            schedule,
+            network: Network::new(scenario.network.clone(), chance, clients.len()),
+            disk: Disk::new(scenario.disk.clone(), chance),
+            clients,
+            model: Model::new(scenario),
+            trace: Trace::new(readable),
+            counts: Counts::default(),
+            effects: Effects::default(),
+            process: Process::new(),
+            plan: Plan::new(&scenario.faults),
+            phase: Phase::Faults,
+            chance,
+            crash_draws: chance.draws(Domain::Crash, 0),
+            driver_draws: chance.draws(Domain::Driver, 0),
+            taps: BTreeMap::new(),
+            wall_offset_ms: 0,
+            over: false,
+        }
+    }
+
+    /// Runs until the end, or until a promise is broken.
+    pub(crate) fn run(&mut self) {
+        let mut events = 0;
+        while !self.over && self.model.violation().is_none() {
+            let Some(happening) = self.schedule.pop() else { break };
+            events += 1;
+            let now = self.now();
+            self.model.set_now(now);
+            self.trace.set_now(now);
+            self.happen(happening);
+            if events == EVENTS_MAX {
+                self.model.fail(Checker::Progress, "run", format!("{EVENTS_MAX} events and no end"));
+            }
+        }
+    }
+
+    /// Notes a panic of the broker.
+    pub(crate) fn panicked(&mut self, words: String) {
+        self.model.fail(Checker::Panic, "broker", words);
+    }
+
+    pub(crate) fn finish(mut self) -> Outcome {
+        self.counts.simulated_us = self.schedule.now_us();
+        self.counts.effects = self.effects;
+        let violation = self.model.take_violation();
+        let (trace_hash, trace) = self.trace.finish();
+        Outcome { violation, trace_hash, trace, counts: self.counts }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Operation { client, index } => {
+                if self.phase == Phase::Faults {
+                    self.with_client(client, |client, around| client.operate(around, index));
+                }
+            }
+            Happening::ClientTimer { client, timer, generation } => {
+                self.with_client(client, |client, around| client.timer_ran_out(around, timer, generation));
+            }
+            Happening::ToBroker(id) => self.arrive_at_broker(id),
+            Happening::ToClient(id) => self.arrive_at_client(id),
+            Happening::Taken(id) => {
+                if let Some(bytes) = self.network.take_taken(id) {
+                    self.feed(Input::Sent { connection: id, bytes });
+                }
+            }
+            Happening::ClosedAsOrdered(id) => {
+                let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
+                if self.network.closed_as_ordered(&mut around, id) {
+                    self.feed(Input::Closed { connection: id, cause: CloseCause::Ordered });
+                }
+            }
+            Happening::DiskDone { epoch, op } => self.disk_done(epoch, op),
+            Happening::Wake { epoch } => self.wake(epoch),
+            Happening::Drain { epoch } => self.drain_late(epoch),
+            Happening::Start => self.start(),
+            Happening::Fault(index) => self.fault(index),
+            Happening::FaultEnds(index) => self.fault_ends(index),
+            Happening::Heal => self.heal(),
+            Happening::Look => self.look(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.schedule.now_us()
+    }
+
+    /// Lets a client act, then carries out what it wants of the network.
+    fn with_client(&mut self, index: usize, act: impl FnOnce(&mut Client, &mut Context<'_>)) {
+        let mut orders = Vec::new();
+        let mut context = Context {
+            now: self.schedule.now_us(),
+            model: &mut self.model,
+            trace: &mut self.trace,
+            counts: &mut self.counts,
+            orders: &mut orders,
+        };
+        act(&mut self.clients[index], &mut context);
+        let mut orders = VecDeque::from(orders);
+        while let Some(order) = orders.pop_front() {
+            if let Some(connection) = self.carry_out_for_client(index, order) {
+                let mut more = Vec::new();
+                let mut context = Context {
+                    now: self.schedule.now_us(),
+                    model: &mut self.model,
+                    trace: &mut self.trace,
+                    counts: &mut self.counts,
+                    orders: &mut more,
+                };
+                self.clients[index].opened(&mut context, connection);
+                orders.extend(more);
+            }
+        }
+    }
+
+    /// Tells the number of a connection that was opened.
+    fn carry_out_for_client(&mut self, client: usize, order: Order) -> Option<ConnectionId> {
+        let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
+        match order {
+            Order::Open { attempt } => return Some(self.network.open(&mut around, client, attempt)),
+            Order::Write(id, bytes) => self.network.client_writes(&mut around, id, bytes),
+            Order::Finish(id) => self.network.client_finishes(&mut around, id),
+            Order::Reset(id) => {
+                around.effects.count("client reset");
+                self.network.client_resets(&mut around, id);
+            }
+            Order::Vanish(id) => {
+                around.effects.count("half-open");
+                self.network.client_vanishes(id);
+            }
+            Order::StopReading { until_us } => {
+                around.effects.count("slow reader");
+                self.network.stall(client, crate::fault::Direction::ToClient, until_us);
+            }
+            Order::Timer { at_us, timer, generation } => {
+                around.schedule.add(at_us, Happening::ClientTimer { client, timer, generation });
+            }
+        }
+        None
+    }
+
+    fn arrive_at_broker(&mut self, id: ConnectionId) {
+        loop {
+            let serving = self.process.is_serving();
+            let Some(connection) = self.network.connection(id) else { return };
+            let (client, attempt, open) =
+                (connection.client, connection.attempt, connection.is_open_at_broker());
+            let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
+            let Some(piece) = self.network.arrived_at_broker(&mut around, id, serving) else { return };
+            match piece {
+                Piece::Open => {
+                    let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1024 + client as u16);
+                    self.trace
+                        .note("network", &[id.0], || format!("connection {id} of client {client} opened"));
+                    let (connection, peer) = (id, Peer { address });
+                    self.feed(Input::Opened { connection, listener: ListenerId(0), peer });
+                }
+                Piece::Bytes(bytes) => {
+                    if open || self.driver_draws.percent(50) {
+                        self.feed(Input::Received { connection: id, bytes });
+                    }
+                }
+                Piece::Finish => {
+                    self.model.attempt_ended(client, attempt, Ending::InOrder);
+                    self.feed(Input::Closed { connection: id, cause: CloseCause::EndOfStream });
+                }
+                Piece::Broken => {
+                    self.model.attempt_ended(client, attempt, Ending::Abnormal);
+                    self.feed(Input::Closed { connection: id, cause: CloseCause::Broken });
+                }
+            }
+        }
+    }
+
+    fn arrive_at_client(&mut self, id: ConnectionId) {
+        loop {
+            let Some(connection) = self.network.connection(id) else { return };
+            let client = connection.client;
+            let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
+            let Some(piece) = self.network.arrived_at_client(&mut around, id) else { return };
+            match piece {
+                Piece::Bytes(bytes) => {
+                    self.with_client(client, |client, around| client.received(around, id, &bytes))
+                }
+                Piece::Finish | Piece::Broken => {
+                    self.with_client(client, |client, around| client.connection_broke(around, id));
+                }
+                Piece::Open => {}
+            }
+        }
+    }
+}

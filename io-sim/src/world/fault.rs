@@ -1,0 +1,182 @@
+//! Sets faults off, and counts those that took effect.
+
+use super::World;
+use super::phase::Phase;
+use crate::fault::{Fault, When};
+use crate::happening::Happening;
+use crate::network::Surroundings;
+use std::collections::BTreeMap;
+use vowmq_core::ids::OpId;
+use vowmq_core::input::Input;
+
+/// The faults that disk operations set off, by their numbers.
+pub(super) struct Plan {
+    operations: BTreeMap<u64, Vec<usize>>,
+    recovery_operations: BTreeMap<u64, Vec<usize>>,
+    syncs: BTreeMap<u64, Vec<usize>>,
+    writes: BTreeMap<u64, Vec<usize>>,
+    reads: BTreeMap<u64, Vec<usize>>,
+    pub(super) disk_is_full: bool,
+}
+
+impl Plan {
+    pub(super) fn new(faults: &[Fault]) -> Plan {
+        let mut plan = Plan {
+            operations: BTreeMap::new(),
+            recovery_operations: BTreeMap::new(),
+            syncs: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            disk_is_full: false,
+        };
+        for (index, fault) in faults.iter().enumerate() {
+            let (by, number) = match fault.when() {
+                When::AtUs(_) => continue,
+                When::DiskOperation(number) => (&mut plan.operations, number),
+                When::RecoveryOperation(number) => (&mut plan.recovery_operations, number),
+                When::Sync(number) => (&mut plan.syncs, number),
+                When::Write(number) => (&mut plan.writes, number),
+                When::Read(number) => (&mut plan.reads, number),
+            };
+            by.entry(*number).or_default().push(index);
+        }
+        plan
+    }
+}
+
+impl World<'_> {
+    /// Sets off what waits for the disk operation that was just ordered: during it or right after.
+    pub(super) fn set_off_by_operation(&mut self, op: OpId, latency: u64) {
+        if self.phase != Phase::Faults {
+            return;
+        }
+        let counts = self.disk.counts();
+        let mut set_off = Vec::new();
+        for (by, number) in [
+            (&mut self.plan.operations, counts.operations),
+            (&mut self.plan.recovery_operations, counts.recovery_operations),
+            (&mut self.plan.syncs, counts.syncs),
+            (&mut self.plan.writes, counts.writes),
+            (&mut self.plan.reads, counts.reads),
+        ] {
+            set_off.extend(by.remove(&number).unwrap_or_default());
+        }
+        for index in set_off {
+            if let Fault::DiskError { pages, .. } = &self.scenario.faults[index] {
+                self.disk.fail(op, *pages);
+                self.process.disk_error = Some(index);
+                self.effects.count("disk error");
+            } else {
+                let at = self.now() + self.crash_draws.below(latency + 300);
+                self.schedule.add(at, Happening::Fault(index));
+            }
+        }
+    }
+
+    /// A fault sets in.
+    pub(super) fn fault(&mut self, index: usize) {
+        if self.phase != Phase::Faults {
+            return;
+        }
+        let fault = &self.scenario.faults[index];
+        self.trace.note("fault", &[index as u64], || format!("{fault:?}"));
+        match fault {
+            Fault::PowerCut { down_us, .. } => self.power_cut(*down_us),
+            Fault::ProcessCrash { down_us, .. } => self.process_crash(*down_us),
+            Fault::Shutdown { down_us, .. } => {
+                if self.process.is_serving() && self.process.stopping.is_none() {
+                    self.process.stopping = Some(*down_us);
+                    self.feed(Input::ShutdownRequested);
+                }
+            }
+            Fault::DiskError { .. } => {}
+            Fault::SlowDisk { for_us, extra_us, .. } => {
+                self.effects.count("slow disk");
+                self.disk.set_extra_us(*extra_us);
+                self.schedule.add(self.now() + for_us, Happening::FaultEnds(index));
+            }
+            Fault::DiskFull { for_us, .. } => {
+                self.effects.count("disk full");
+                self.set_disk_full(true);
+                self.schedule.add(self.now() + for_us, Happening::FaultEnds(index));
+            }
+            Fault::Rot { .. } => {
+                if let Some((segment, at)) = self.disk.rot(&mut self.crash_draws) {
+                    self.effects.count("rot");
+                    self.trace.note("disk", &[at as u64], || format!("byte {at} of segment {segment} rots"));
+                }
+            }
+            Fault::Reset { client, .. } => {
+                if let Some(id) = self.clients[*client].connection() {
+                    self.effects.count("network reset");
+                    let mut around =
+                        Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
+                    self.network.reset(&mut around, id);
+                }
+            }
+            Fault::HalfOpen { client, .. } => {
+                self.with_client(*client, |client, around| client.cut_off(around))
+            }
+            Fault::Stall { client, direction, for_us, .. } => {
+                self.effects.count("network stall");
+                self.network.stall(*client, *direction, self.schedule.now_us() + for_us);
+            }
+            Fault::WallJump { by_ms, .. } => {
+                self.effects.count("wall clock jump");
+                self.wall_offset_ms = self.wall_offset_ms.saturating_add(*by_ms);
+            }
+        }
+    }
+
+    /// A fault that lasts is over.
+    pub(super) fn fault_ends(&mut self, index: usize) {
+        match &self.scenario.faults[index] {
+            Fault::SlowDisk { .. } => self.disk.set_extra_us(0),
+            Fault::DiskFull { .. } => self.set_disk_full(false),
+            _ => {}
+        }
+    }
+
+    /// The disk has failed and the broker has stopped, as it must.
+    pub(super) fn stopped_by_disk(&mut self, index: usize) {
+        self.effects.count("stopped by the disk");
+        self.model.crashed();
+        let Fault::DiskError { down_us, reboot, .. } = &self.scenario.faults[index] else { return };
+        if *reboot {
+            self.power_cut(*down_us);
+        } else {
+            self.process_crash(*down_us);
+        }
+    }
+
+    pub(super) fn power_cut(&mut self, down_us: u64) {
+        self.effects.count("power cut");
+        if !self.process.is_serving() && !self.process.is_down() {
+            self.effects.count("power cut in recovery");
+        }
+        self.trace.note("power", &[], || "is cut".to_owned());
+        self.model.crashed();
+        let effects = &mut self.effects;
+        self.disk.power_cut(&mut self.crash_draws, |name| effects.count(name));
+        for key in self.disk.take_stored() {
+            self.model.stored(key);
+        }
+        self.end_process(down_us, true);
+    }
+
+    fn process_crash(&mut self, down_us: u64) {
+        if self.process.is_down() {
+            return;
+        }
+        self.effects.count("process crash");
+        self.trace.note("broker", &[], || "is killed".to_owned());
+        self.model.crashed();
+        self.end_process(down_us, false);
+    }
+
+    pub(super) fn set_disk_full(&mut self, full: bool) {
+        self.plan.disk_is_full = full;
+        self.process.met_full_disk |= full;
+        self.disk.set_full(full);
+    }
+}

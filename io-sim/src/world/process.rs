@@ -1,0 +1,415 @@
+//! The broker's process: recovery, then the broker, driven as `io-real` drives it, until it crashes, is stopped,
+//! or stops by itself.
+
+use super::World;
+use crate::chance::Domain;
+use crate::happening::Happening;
+use crate::model::Ending;
+use crate::network::Surroundings;
+use crate::outcome::Checker;
+use bytes::Bytes;
+use vowmq_core::event::{DropReason, Event};
+use vowmq_core::ids::{ConnectionId, OpId};
+use vowmq_core::input::Input;
+use vowmq_core::output::{CloseKind, CloseReason, DiskRequest, Halt, Output};
+use vowmq_core::time::{Monotonic, Now, WallTime};
+use vowmq_core::{Broker, Purpose, Recovered, Recovery};
+
+/// The wall clock when a run begins.
+const WALL_START_MS: u64 = 1_700_000_000_000;
+/// A broker that has more to do at one moment does not come to rest.
+const TURNS_MAX: u32 = 100_000;
+
+/// The process.
+pub(super) struct Process {
+    state: State,
+    /// Counts the times it was started or ended: what belongs to another time is stale.
+    pub(super) epoch: u64,
+    down_until: u64,
+    drain_pending: bool,
+    wake_at: Option<u64>,
+    /// The fault that made a disk operation fail since it was started.
+    pub(super) disk_error: Option<usize>,
+    /// Space was lacking at some time since it was started.
+    pub(super) met_full_disk: bool,
+    /// It was asked to stop; how long it stays down then.
+    pub(super) stopping: Option<u64>,
+}
+
+enum State {
+    Down,
+    Recovering(Box<Recovery>),
+    Serving(Box<Broker>),
+}
+
+impl Process {
+    pub(super) fn new() -> Process {
+        Process {
+            state: State::Down,
+            epoch: 0,
+            down_until: 0,
+            drain_pending: false,
+            wake_at: None,
+            disk_error: None,
+            met_full_disk: false,
+            stopping: None,
+        }
+    }
+
+    pub(super) fn is_serving(&self) -> bool {
+        matches!(self.state, State::Serving(_))
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        matches!(self.state, State::Down)
+    }
+}
+
+impl World<'_> {
+    /// The process is started.
+    pub(super) fn start(&mut self) {
+        let now = self.now();
+        if !self.process.is_down() {
+            return;
+        }
+        if now < self.process.down_until {
+            self.schedule.add(self.process.down_until, Happening::Start);
+            return;
+        }
+        self.disk.reopen();
+        let epoch = self.process.epoch + 1;
+        let mut seed = [0; 32];
+        let mut draws = self.chance.draws(Domain::BrokerSeed, epoch);
+        seed.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&draws.number().to_le_bytes()));
+        let settings = self.scenario.broker.settings();
+        let recovery =
+            Recovery::new(self.both_clocks(), settings, vowmq_core::ids::Seed(seed), Purpose::Serve);
+        let state = State::Recovering(Box::new(recovery));
+        self.process = Process { state, epoch, met_full_disk: self.plan.disk_is_full, ..Process::new() };
+        self.trace.note("broker", &[epoch], || "is started and recovers".to_owned());
+        self.go_on_recovering();
+    }
+
+    /// A disk operation ended.
+    pub(super) fn disk_done(&mut self, epoch: u64, op: OpId) {
+        if epoch != self.process.epoch {
+            return;
+        }
+        let result = self.disk.complete(op);
+        for key in self.disk.take_stored() {
+            self.model.stored(key);
+        }
+        self.trace.note("disk", &[op.0, u64::from(result.is_ok())], || match &result {
+            Ok(reply) => format!("operation {op} done{}", length_of(reply)),
+            Err(error) => format!("operation {op} failed: {}", error.message),
+        });
+        let now = self.both_clocks();
+        match &mut self.process.state {
+            State::Down => {}
+            State::Recovering(recovery) => {
+                recovery.handle(now, op, result);
+                self.go_on_recovering();
+            }
+            State::Serving(_) => self.feed(Input::DiskDone { op, result }),
+        }
+    }
+
+    /// Hands the broker an input; its outputs are fetched now, or a little later with those of others.
+    pub(super) fn feed(&mut self, input: Input) {
+        let now = self.both_clocks();
+        let State::Serving(broker) = &mut self.process.state else { return };
+        self.counts.broker_inputs += 1;
+        broker.handle(now, input);
+        if self.process.drain_pending {
+            return;
+        }
+        if self.driver_draws.percent(self.scenario.network.late_drain_percent) {
+            self.process.drain_pending = true;
+            let at = self.schedule.now_us() + self.driver_draws.below(400);
+            self.schedule.add(at, Happening::Drain { epoch: self.process.epoch });
+        } else {
+            self.drain();
+        }
+    }
+
+    pub(super) fn drain_late(&mut self, epoch: u64) {
+        if epoch == self.process.epoch {
+            self.process.drain_pending = false;
+            self.drain();
+        }
+    }
+
+    pub(super) fn wake(&mut self, epoch: u64) {
+        if epoch == self.process.epoch && self.process.wake_at.is_some_and(|at| at <= self.schedule.now_us())
+        {
+            self.process.wake_at = None;
+            self.drain();
+        }
+    }
+
+    /// The process ends now and is started again after `down_us`.
+    pub(super) fn end_process(&mut self, down_us: u64, machine_too: bool) {
+        let down_until = self.now() + down_us;
+        let epoch = self.process.epoch + 1;
+        self.process =
+            Process { epoch, down_until: down_until.max(self.process.down_until), ..Process::new() };
+        self.counts.crashes += 1;
+        self.taps.clear();
+        self.disk.process_crash(&mut self.crash_draws);
+        let draws = &mut self.crash_draws;
+        // A process's end closes its sockets at once; a machine is only missed.
+        let notice_us = || if machine_too { draws.below(300_000) } else { 0 };
+        let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
+        for (client, attempt) in self.network.broker_dies(&mut around, notice_us) {
+            self.model.attempt_ended(client, attempt, Ending::Abnormal);
+        }
+        self.schedule.add(self.process.down_until, Happening::Start);
+    }
+
+    /// Lets a machine that is off be switched on soon.
+    pub(super) fn start_soon(&mut self) {
+        if self.process.is_down() {
+            self.process.down_until = self.now();
+            self.schedule.add(self.now() + 10_000, Happening::Start);
+        }
+    }
+
+    pub(super) fn both_clocks(&self) -> Now {
+        let now = self.schedule.now_us();
+        let wall = (WALL_START_MS + now / 1000).saturating_add_signed(self.wall_offset_ms);
+        Now { monotonic: Monotonic(now), wall: WallTime(wall) }
+    }
+
+    fn go_on_recovering(&mut self) {
+        let State::Recovering(recovery) = &mut self.process.state else { return };
+        let mut orders = Vec::new();
+        while let Some(output) = recovery.poll_output() {
+            orders.push(output);
+        }
+        let finished = recovery.finish();
+        for output in orders {
+            if let Output::Disk { op, request } = output {
+                self.order_disk(op, request, true);
+            }
+        }
+        match finished {
+            None => {}
+            Some(Ok(Recovered { broker, report })) => {
+                if report.torn_tail.is_some() {
+                    self.effects.count("torn tail cut off");
+                }
+                self.trace.note("broker", &[report.last_lsn.0], || format!("serves: {report:?}"));
+                self.process.state = State::Serving(Box::new(broker));
+                self.drain();
+            }
+            Some(Err(refusal)) => self.refused(refusal.to_string()),
+        }
+    }
+
+    /// The broker does not start. That is right only when something was done to it.
+    fn refused(&mut self, why: String) {
+        self.trace.note("broker", &[], || format!("refuses to start: {why}"));
+        self.effects.count("refused to start");
+        if self.scenario.has_rot() {
+            self.over = true;
+        } else if self.process.disk_error.is_some() || self.process.met_full_disk {
+            self.end_process(50_000, false);
+        } else {
+            self.model.fail(
+                Checker::Refusal,
+                "broker",
+                format!("it refuses to start, and nothing was damaged: {why}"),
+            );
+        }
+    }
+
+    /// Lets the broker do what is due, then carries out its orders.
+    fn drain(&mut self) {
+        let now = self.both_clocks();
+        let State::Serving(broker) = &mut self.process.state else { return };
+        let mut turns = 0;
+        while broker.next_deadline().is_some_and(|deadline| deadline.at <= now.monotonic) {
+            broker.handle(now, Input::DeadlineReached);
+            self.counts.broker_inputs += 1;
+            turns += 1;
+            if turns == TURNS_MAX {
+                self.model.fail(Checker::Progress, "broker", "it has always more to do at once");
+                return;
+            }
+        }
+        let mut outputs = Vec::new();
+        while let Some(output) = broker.poll_output() {
+            outputs.push(output);
+        }
+        let deadline = broker.next_deadline();
+        let mut outputs = outputs.into_iter();
+        while let Some(output) = outputs.next() {
+            if let Output::Halt { fault } = output {
+                if outputs.next().is_some() {
+                    self.model.fail(Checker::Halt, "broker", "it goes on after it has stopped");
+                }
+                self.halted(&fault);
+                return;
+            }
+            self.carry_out(output);
+        }
+        if let Some(deadline) = deadline
+            && self.process.wake_at.is_none_or(|at| deadline.at.0 < at)
+        {
+            self.process.wake_at = Some(deadline.at.0);
+            self.schedule.add(deadline.at.0, Happening::Wake { epoch: self.process.epoch });
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Send { connection, chunks } => self.send(connection, chunks),
+            Output::Close { connection, reason } => self.close(connection, &reason),
+            Output::PauseReading { connection } => self.pause(connection, true),
+            Output::ResumeReading { connection } => self.pause(connection, false),
+            Output::Disk { op, request } => self.order_disk(op, request, false),
+            Output::Report(event) => self.report(&event),
+            Output::Answer { .. } => {}
+            Output::Halt { .. } => unreachable!("taken out before"),
+        }
+    }
+
+    fn send(&mut self, id: ConnectionId, chunks: Vec<Bytes>) {
+        let length: usize = chunks.iter().map(Bytes::len).sum();
+        self.trace
+            .note("broker", &[id.0, length as u64], || format!("sends {length} bytes to connection {id}"));
+        let Some(connection) = self.network.connection(id) else { return };
+        let client = &self.clients[connection.client];
+        let current = client.connection() == Some(id);
+        let tap = self.taps.entry(id).or_default();
+        for chunk in &chunks {
+            self.trace.bytes(chunk);
+            tap.take(chunk, |packet_id| {
+                if current && let Some(key) = client.awaits(packet_id) {
+                    self.model.answer_leaves(key);
+                }
+            });
+        }
+        let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
+        self.network.broker_sends(&mut around, id, chunks);
+    }
+
+    fn close(&mut self, id: ConnectionId, reason: &CloseReason) {
+        self.trace.note("broker", &[id.0], || format!("closes connection {id}: {reason}"));
+        self.taps.remove(&id);
+        if let Some(connection) = self.network.connection(id) {
+            let goodbye = reason.kind == CloseKind::Normal && self.process.stopping.is_none();
+            let ending = if goodbye { Ending::InOrder } else { Ending::Abnormal };
+            self.model.attempt_ended(connection.client, connection.attempt, ending);
+        }
+        let refused = self.scenario.broker.queue_messages > 0;
+        match reason.kind {
+            CloseKind::ProtocolError => {
+                self.model.fail(
+                    Checker::Protocol,
+                    format!("connection {id}"),
+                    format!("it is closed: {reason}"),
+                );
+            }
+            CloseKind::Limit if !refused => {
+                self.model.fail(
+                    Checker::Protocol,
+                    format!("connection {id}"),
+                    format!("a limit closes it: {reason}"),
+                );
+            }
+            CloseKind::TakenOver => self.effects.count("taken over"),
+            CloseKind::Lost => self.effects.count("keep-alive ran out"),
+            CloseKind::Limit | CloseKind::Normal | CloseKind::Unavailable => {}
+        }
+        let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
+        self.network.broker_closes(&mut around, id);
+    }
+
+    fn pause(&mut self, id: ConnectionId, paused: bool) {
+        self.trace.note("broker", &[id.0, u64::from(paused)], || {
+            format!("{} reading from connection {id}", if paused { "stops" } else { "resumes" })
+        });
+        if paused {
+            self.effects.count("reading paused");
+        }
+        let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
+        self.network.set_paused(&mut around, id, paused);
+    }
+
+    fn order_disk(&mut self, op: OpId, request: DiskRequest, recovering: bool) {
+        let what = || describe(&request);
+        self.trace.note("broker", &[op.0], || format!("orders operation {op}: {}", what()));
+        let latency = self.disk.submit(op, request, recovering);
+        let (at, epoch) = (self.now() + latency, self.process.epoch);
+        self.schedule.add(at, Happening::DiskDone { epoch, op });
+        self.set_off_by_operation(op, latency);
+    }
+
+    fn report(&mut self, event: &Event) {
+        self.trace.note("event", &[], || event.to_string());
+        match event {
+            Event::Dropped { reason: DropReason::QueueFull, .. }
+                if self.scenario.broker.queue_messages == 0 =>
+            {
+                self.model.fail(Checker::Drop, "broker", format!("no queue has a bound: {event}"));
+            }
+            Event::Dropped { reason: DropReason::QueueFull, .. } => {
+                self.effects.count("dropped at a full queue")
+            }
+            Event::Dropped { reason: DropReason::SlowReader, message, .. } => {
+                self.effects.count("dropped for a slow reader");
+                if message.is_some() {
+                    self.model.fail(
+                        Checker::Drop,
+                        "broker",
+                        format!("only QoS 0 may be dropped so: {event}"),
+                    );
+                }
+            }
+            Event::SegmentOpened { .. } => self.effects.count("segment opened"),
+            Event::DiskFull { .. } => self.effects.count("disk full noticed"),
+            _ => {}
+        }
+    }
+
+    fn halted(&mut self, fault: &Halt) {
+        self.trace.note("broker", &[], || format!("stops: {fault}"));
+        match (fault, self.process.stopping, self.process.disk_error) {
+            (Halt::ShutDown, Some(down_us), _) => {
+                self.effects.count("shutdown");
+                self.end_process(down_us, false);
+            }
+            (Halt::Storage { .. }, _, Some(index)) => self.stopped_by_disk(index),
+            (Halt::ShutDown, None, _) | (Halt::Storage { .. }, _, None) => {
+                self.model.fail(Checker::Halt, "broker", format!("it stops without a reason: {fault}"));
+            }
+        }
+    }
+}
+
+fn describe(request: &DiskRequest) -> String {
+    match request {
+        DiskRequest::Write { segment, offset, chunks, sync } => {
+            let length: usize = chunks.iter().map(Bytes::len).sum();
+            let and_sync = if *sync { " and sync" } else { "" };
+            format!("write{and_sync} {length} bytes at {offset} of segment {segment}")
+        }
+        DiskRequest::List
+        | DiskRequest::Create { .. }
+        | DiskRequest::Reserve { .. }
+        | DiskRequest::Sync { .. }
+        | DiskRequest::SyncDirectory
+        | DiskRequest::Read { .. }
+        | DiskRequest::Remove { .. }
+        | DiskRequest::FreeSpace => format!("{request:?}"),
+    }
+}
+
+fn length_of(reply: &vowmq_core::input::DiskReply) -> String {
+    match reply {
+        vowmq_core::input::DiskReply::Bytes(bytes) => format!(": {} bytes", bytes.len()),
+        vowmq_core::input::DiskReply::Listing(segments) => format!(": {segments:?}"),
+        vowmq_core::input::DiskReply::Done | vowmq_core::input::DiskReply::FreeSpace(_) => String::new(),
+    }
+}
