@@ -1,7 +1,7 @@
 //! What a client does with what it receives.
 
 use super::session::{Answer, Came, Request, Todo};
-use super::{Client, Context, Link};
+use super::{Client, Context, Link, describe};
 use crate::happening::Timer;
 use crate::model::Delivery;
 use crate::outcome::Checker;
@@ -36,7 +36,7 @@ impl Client {
     }
 
     fn packet_received(&mut self, around: &mut Context<'_>, packet: Packet) {
-        around.trace.note("receives", &[self.index as u64], || format!("{}: {packet:?}", self.program.id));
+        around.trace.note("receives", &[self.index as u64], || format!("{}: {}", self.program.id, describe(&packet)));
         let handshake = matches!(self.link, Link::Handshake { .. });
         match packet {
             Packet::ConnAck(connack) if handshake => self.connack_received(around, &connack),

@@ -24,6 +24,8 @@ pub(crate) struct Delivery<'a> {
 pub(super) struct Record {
     /// Times it was handed to the application, retained copies aside.
     pub(super) live: u32,
+    /// Of these, with QoS 2.
+    exactly: u32,
     incarnation: u32,
     /// The connection attempt that brought it last.
     attempt: usize,
@@ -158,9 +160,11 @@ impl Model {
             self.check_redelivery(delivery, key, &before);
         }
         let live = before.live + 1;
-        self.check_copies(delivery, key, live, on_attempt);
+        let exactly = before.exactly + u32::from(delivery.qos == 2);
+        self.check_copies(delivery, key, [live, exactly, on_attempt]);
         let record = self.record_mut(delivery.client, key);
         record.live = live;
+        record.exactly = exactly;
         record.attempt = delivery.attempt;
         record.on_attempt = on_attempt;
         record.packet_id = delivery.packet_id;
@@ -170,12 +174,12 @@ impl Model {
 
     /// How often a message may come: QoS 2 once; QoS 0 as often as it was sent; QoS 1 so often on one
     /// connection, and again on every other.
-    fn check_copies(&mut self, delivery: &Delivery<'_>, key: MessageKey, live: u32, on_attempt: u32) {
+    fn check_copies(&mut self, delivery: &Delivery<'_>, key: MessageKey, [live, exactly, on_attempt]: [u32; 3]) {
         let message = self.message(key);
         let sends = message.sends.max(1);
         let (count, allowed) = match (message.qos, delivery.qos) {
-            (2, 2) => (live, 1),
-            (_, 2) => (live, sends),
+            (2, 2) => (exactly, 1),
+            (_, 2) => (exactly, sends),
             (_, 1) => (on_attempt, sends),
             (_, _) => (live, sends),
         };
