@@ -90,7 +90,8 @@ pub enum DiskRequest {
         /// Whether to sync after the write.
         sync: bool,
     },
-    /// Make all writes to the segment so far durable.
+    /// Make all writes to the segment so far durable. What is read afterwards comes from the device: after a
+    /// write that failed, a system's cache may show what never got there.
     Sync {
         /// The segment.
         segment: SegmentNumber,

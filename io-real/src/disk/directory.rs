@@ -4,7 +4,7 @@
 //! forgotten what it could not write, so a second sync that "succeeds" would be a lie.
 
 use super::Outcome;
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -172,9 +172,15 @@ impl Directory {
         Ok(DiskReply::Done)
     }
 
+    /// Syncs, and has the system forget its copy: after a sync that failed, the page cache keeps what never got
+    /// to the disk and calls it clean. A broker that starts again has to see what the disk has.
     fn sync(&self, segment: SegmentNumber) -> io::Result<DiskReply> {
-        self.file(segment)?.sync_data()?;
-        Ok(DiskReply::Done)
+        let file = self.file(segment)?;
+        file.sync_data()?;
+        match fadvise(&*file, 0, None, Advice::DontNeed) {
+            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => Ok(DiskReply::Done),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn sync_directory(&self) -> io::Result<DiskReply> {

@@ -134,11 +134,6 @@ impl Scan {
         Scan { file, offset, blank: false, end: Some(end), torn: false, synced: None, resumes: None }
     }
 
-    /// The file in which the chain ended.
-    pub fn end_file(&self) -> Option<usize> {
-        self.end.map(|end| end.file)
-    }
-
     /// On to the next file.
     pub fn next_file(&mut self) {
         self.file += 1;

@@ -1,20 +1,15 @@
 //! Recovery: from the files of a store to a broker, or to a refusal.
 //!
 //! ```text
-//! List ─► Headers ─► Replay ─► Scan ─► Open (Sync tail, Create, Reserve, Write header, SyncDirectory, Remove unused)
-//!   ─► Settle
+//! List ─► Sync ─► Headers ─► Replay ─► Scan ─► Open (Create, Reserve, Write header, SyncDirectory, Remove) ─► Settle
 //! ```
 //!
+//! *Sync* makes what a crashed broker had written durable before it is believed: otherwise recovery would build on
+//! what is only in the page cache, acknowledge more, and a power cut would take the foundation away.
 //! *Replay* follows the chain: expected LSN and predecessor checksum, batch after batch, segment after segment.
 //! *Scan* looks at everything behind the place where the chain ends: if any batch or header of this store says that
 //! the expected LSN was synced, acknowledged data is damaged and recovery refuses; otherwise the end is a tail.
-//! *Open* goes on in a new segment above every file present; nothing is ever written behind a tear. Before that the
-//! segment in which the chain ends is synced:
-//!
-//! 1. A batch is written, not synced. 2. The process dies, the machine does not. 3. Recovery reads the batch from the
-//!    page cache and says in the new segment's header that it was synced. 4. The power goes. Had 3. not synced it,
-//!    the next recovery would find acknowledged data damaged.
-//!
+//! *Open* goes on in a new segment above every file present; nothing is ever written behind a tear.
 //! *Settle* records what a crash means to clients: they are away from now on, their wills are published.
 //!
 //! A crash at any point of this leaves the same store, perhaps with one more segment that nothing was acknowledged
@@ -116,6 +111,8 @@ struct File {
 
 enum Step {
     List,
+    /// Syncing this file.
+    Sync(usize),
     /// Reading the header of this file.
     Headers(usize),
     Replay(Follow),
@@ -128,7 +125,6 @@ enum Step {
 
 /// Opening the new segment: the operation that is under way. There is one at a time.
 enum Open {
-    Tail,
     Create,
     Reserve,
     Header,
@@ -162,6 +158,10 @@ impl Recovery {
         let step = core::mem::replace(&mut self.step, Step::Finished);
         let outcome = match step {
             Step::List => self.listed(result),
+            Step::Sync(index) => match result {
+                Ok(_) => Ok(self.sync_files(index + 1)),
+                Err(error) => Err(Refusal::DiskFailed { doing: "syncing the log", error: error.message }),
+            },
             Step::Headers(_) | Step::Replay(_) | Step::Scan(_) => match self.reader.arrived(result) {
                 Ok(()) => Ok(step),
                 Err(refusal) => Err(refusal),
@@ -208,7 +208,7 @@ impl Recovery {
                     self.step = self.settle(now, broker);
                     return;
                 }
-                Step::List | Step::Open(..) | Step::Done(_) | Step::Finished => {
+                Step::List | Step::Sync(_) | Step::Open(..) | Step::Done(_) | Step::Finished => {
                     self.step = step;
                     return;
                 }
@@ -241,7 +241,18 @@ impl Recovery {
             .map(|(segment, length)| File { segment, length, header: None, blank: false })
             .collect();
         self.report.segments = self.files.len() as u64;
-        Ok(Step::Headers(0))
+        Ok(self.sync_files(0))
+    }
+
+    /// Makes the files from this one on durable, one after the other. Who only looks believes nothing.
+    fn sync_files(&mut self, index: usize) -> Step {
+        match (self.purpose, self.files.get(index)) {
+            (Purpose::Serve, Some(file)) => {
+                self.outbox.disk(DiskRequest::Sync { segment: file.segment });
+                Step::Sync(index)
+            }
+            (Purpose::Look, _) | (_, None) => Step::Headers(0),
+        }
     }
 
     fn read_header(&mut self, index: usize) -> Result<Wanted<Step>, Refusal> {
@@ -331,7 +342,9 @@ impl Recovery {
         self.report.torn_tail = scan.torn_at(&self.files);
         self.report.store = self.chain.store;
         self.report.last_lsn = Lsn(self.chain.expected.0 - 1);
-        let segment = self.files.last().map_or(SegmentNumber(1), |file| file.segment.next());
+        let prepared = self.prepared_segment();
+        let above = self.files.last().map_or(SegmentNumber(1), |file| file.segment.next());
+        let segment = prepared.unwrap_or(above);
         let opening = Opening {
             store: self.chain.store,
             recovery_count: self.report.recovery_count,
@@ -341,17 +354,36 @@ impl Recovery {
         };
         Ok(match self.purpose {
             Purpose::Look => self.looked(now, opening),
-            Purpose::Serve => match scan.end_file() {
-                Some(index) => {
-                    self.outbox.disk(DiskRequest::Sync { segment: self.files[index].segment });
-                    Step::Open(opening, Open::Tail)
-                }
-                None => {
-                    self.outbox.disk(DiskRequest::Create { segment });
-                    Step::Open(opening, Open::Create)
-                }
-            },
+            Purpose::Serve if prepared.is_some() => self.write_header(now, opening),
+            Purpose::Serve => {
+                self.outbox.disk(DiskRequest::Create { segment });
+                Step::Open(opening, Open::Create)
+            }
         })
+    }
+
+    /// The segment that was prepared and never written to, if it is above all others: it serves as the new one, so
+    /// that a restart needs no space.
+    fn prepared_segment(&mut self) -> Option<SegmentNumber> {
+        let bytes = self.settings.segment_bytes;
+        let file = self.files.last_mut().filter(|file| file.blank && file.length == bytes)?;
+        file.blank = false;
+        Some(file.segment)
+    }
+
+    fn write_header(&mut self, now: Now, opening: Opening) -> Step {
+        let sector = Bytes::from(segment::encode(&SegmentHeader {
+            store: opening.store,
+            segment: opening.segment,
+            first: opening.last.next(),
+            previous: opening.previous,
+            recovery_count: opening.recovery_count,
+            synced: opening.last,
+            at: now.wall,
+        }));
+        let (segment, chunks) = (opening.segment, Vec::from([sector]));
+        self.outbox.disk(DiskRequest::Write { segment, offset: 0, chunks, sync: true });
+        Step::Open(opening, Open::Header)
     }
 
     fn looked(&mut self, now: Now, opening: Opening) -> Step {
@@ -372,29 +404,11 @@ impl Recovery {
         }
         let segment = opening.segment;
         let next = match open {
-            Open::Tail => {
-                self.outbox.disk(DiskRequest::Create { segment });
-                Open::Create
-            }
             Open::Create => {
                 self.outbox.disk(DiskRequest::Reserve { segment, length: self.settings.segment_bytes });
                 Open::Reserve
             }
-            Open::Reserve => {
-                let sector = Bytes::from(segment::encode(&SegmentHeader {
-                    store: opening.store,
-                    segment,
-                    first: opening.last.next(),
-                    previous: opening.previous,
-                    recovery_count: opening.recovery_count,
-                    synced: opening.last,
-                    at: now.wall,
-                }));
-                let request =
-                    DiskRequest::Write { segment, offset: 0, chunks: Vec::from([sector]), sync: true };
-                self.outbox.disk(request);
-                Open::Header
-            }
+            Open::Reserve => return Ok(self.write_header(now, opening)),
             Open::Header => {
                 self.outbox.disk(DiskRequest::SyncDirectory);
                 Open::Directory

@@ -1,0 +1,144 @@
+//! A full disk, full memory: publishers are held, nobody else is, nothing is lost.
+
+use crate::support::disk::Survival;
+use crate::support::packets::*;
+use crate::support::{Run, settings};
+use mqttbytes::v4::Packet;
+use vowmq_core::event::Event;
+
+const SEGMENT: u64 = 64 * 1024;
+
+/// A broker on a disk of `segments` segments, with a durable subscriber that is connected.
+fn run_on(segments: u64) -> (Run, u64, u64) {
+    let mut settings = settings();
+    settings.limits.free_bytes = SEGMENT; // for the segment that a restart opens
+    let mut run = Run::with(settings);
+    run.disk.capacity = Some(segments * SEGMENT);
+    let (subscriber, _) = accepted(&mut run, "sub", false);
+    subscribe(&mut run, subscriber, &[("t", 1)]);
+    let (publisher, _) = accepted(&mut run, "pub", true);
+    (run, subscriber, publisher)
+}
+
+/// Publishes until one is not answered; how many were.
+fn fill(run: &mut Run, publisher: u64, from: u16) -> u16 {
+    for id in from..from + 500 {
+        publish(run, publisher, "t", 1, id, &[b'x'; 1000]);
+        if acknowledgements(run, publisher).is_empty() {
+            return id - from;
+        }
+    }
+    panic!("the disk never got full");
+}
+
+#[test]
+fn a_full_disk_holds_publishers_and_everybody_else_goes_on() {
+    // Broken: a full disk is met in the middle of a write; or consumers, who would make room, are held as well.
+    let (mut run, subscriber, publisher) = run_on(5);
+    let stored = fill(&mut run, publisher, 1);
+    assert!(stored > 10);
+    assert!(run.events.iter().any(|event| matches!(event, Event::DiskFull { .. })));
+    let got = messages(&mut run, subscriber);
+    got.iter().for_each(|got| run.send(subscriber, &puback(got.packet_id)));
+    run.send(publisher, &[0xc0, 0]);
+    assert_eq!(received(&mut run, publisher), [Packet::PingResp]);
+    publish(&mut run, publisher, "other", 0, 0, b"needs no room");
+    run.pass_ms(100);
+    assert!(run.halt.is_none());
+    // New durable sessions and subscriptions are refused with a reason, not held.
+    let new = connect(&mut run, "new", false);
+    assert!(
+        matches!(&received(&mut run, new)[..], [Packet::ConnAck(ack)] if ack.code == mqttbytes::v4::ConnectReturnCode::ServiceUnavailable)
+    );
+    run.send(subscriber, &subscribe_bytes(5, &[("u", 1)]));
+    let packets = received(&mut run, subscriber);
+    assert!(packets.iter().any(|packet| matches!(packet, Packet::SubAck(_))), "{packets:?}");
+    // Room comes: what was parked is stored and acknowledged, by itself.
+    run.disk.capacity = None;
+    run.pass_ms(2000);
+    assert_eq!(acknowledgements(&mut run, publisher), [(0x40, stored + 1)]);
+    assert!(run.events.contains(&Event::DiskHasRoom));
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_on_a_disk_that_fills_again_and_again() {
+    // Broken: the reserve is not enough, or what is parked is lost or stored twice.
+    let (mut run, subscriber, publisher) = run_on(5);
+    run.send(subscriber, &DISCONNECT);
+    let mut stored = 0;
+    for round in 0..20 {
+        stored += usize::from(fill(&mut run, publisher, 1)) + 1;
+        let more = SEGMENT * (6 + round);
+        run.disk.capacity = Some(more);
+        run.pass_ms(1500);
+        assert_eq!(acknowledgements(&mut run, publisher).len(), 1, "round {round}");
+    }
+    let mut run = run.power_cut(Survival::Nothing);
+    assert_eq!(run.report.messages as usize, stored);
+    let (subscriber, _) = accepted(&mut run, "sub", false);
+    let mut received = 0;
+    while received < stored {
+        let got = messages(&mut run, subscriber);
+        assert!(!got.is_empty(), "{received} of {stored}");
+        received += got.len();
+        got.iter().for_each(|got| run.send(subscriber, &puback(got.packet_id)));
+    }
+}
+
+#[test]
+fn a_publisher_that_goes_on_is_not_read_any_more() {
+    // Broken: a publisher on a full disk fills the memory instead.
+    let (mut run, _, publisher) = run_on(5);
+    run.pass_ms(10);
+    let stored = fill(&mut run, publisher, 1);
+    for id in 0..2000 {
+        publish(&mut run, publisher, "t", 1, 1000 + id, &[b'x'; 1000]);
+    }
+    assert_eq!(run.paused.get(&publisher), Some(&true));
+    assert!(run.broker.statistics().parked < 1100);
+    run.disk.capacity = None;
+    run.pass_ms(5000);
+    assert_eq!(run.paused.get(&publisher), Some(&false));
+    let answered = acknowledgements(&mut run, publisher);
+    assert_eq!(answered.len(), 2001, "{stored}");
+    assert!(answered[1..].windows(2).all(|pair| pair[0].1 + 1 == pair[1].1), "in their order");
+}
+
+#[test]
+fn full_memory_holds_publishers_until_consumers_catch_up() {
+    // Broken: memory grows with every message that nobody takes.
+    let mut settings = settings();
+    settings.limits.bodies_bytes = 20_000;
+    let mut run = Run::with(settings);
+    let (subscriber, _) = accepted(&mut run, "sub", false);
+    subscribe(&mut run, subscriber, &[("t", 1)]);
+    let (publisher, _) = accepted(&mut run, "pub", true);
+    let stored = fill(&mut run, publisher, 1);
+    assert_eq!(stored, 20);
+    assert!(run.events.contains(&Event::MemoryFull));
+    let got = messages(&mut run, subscriber);
+    got.iter().for_each(|got| run.send(subscriber, &puback(got.packet_id)));
+    assert_eq!(acknowledgements(&mut run, publisher), [(0x40, 21)]);
+    assert!(run.events.contains(&Event::MemoryHasRoom));
+}
+
+#[test]
+fn keep_alive_stands_still_for_whom_we_do_not_read() {
+    // Broken: a client that we do not read is told that it is silent, and its will is published.
+    let (mut run, _, _) = run_on(5);
+    let mut packet = connect_packet("slow", true);
+    packet.keep_alive = 10;
+    let publisher = connect_as(&mut run, &packet);
+    let _ = received(&mut run, publisher);
+    fill(&mut run, publisher, 1);
+    for id in 0..2000 {
+        publish(&mut run, publisher, "t", 1, 1000 + id, &[b'x'; 1000]);
+    }
+    assert_eq!(run.paused.get(&publisher), Some(&true));
+    run.pass_ms(60_000);
+    assert!(run.closed(publisher).is_none(), "{:?}", run.closed(publisher));
+    run.disk.capacity = None;
+    run.pass_ms(2000);
+    run.pass_ms(60_000);
+    assert_eq!(run.clause_of_close(publisher), "[MQTT-3.1.2-24]");
+}
