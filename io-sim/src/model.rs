@@ -194,8 +194,7 @@ impl Model {
         if message.sent == NEVER {
             message.sent = now;
             if message.retain {
-                let topic = message.topic;
-                self.retained[topic].push(key);
+                self.retained_tried(key);
             }
         }
     }

@@ -76,7 +76,6 @@ impl World<'_> {
             self.schedule.add(self.process.down_until, Happening::Start);
             return;
         }
-        self.disk.reopen();
         let epoch = self.process.epoch + 1;
         let mut seed = [0; 32];
         let mut draws = self.chance.draws(Domain::BrokerSeed, epoch);
