@@ -359,7 +359,9 @@ impl Client {
     fn write(&mut self, around: &mut Context<'_>, packet: &Packet) {
         self.session.writes += 1;
         around.counts.packets += 1;
-        around.trace.note("sends", &[self.index as u64], || format!("{}: {}", self.program.id, describe(packet)));
+        around
+            .trace
+            .note("sends", &[self.index as u64], || format!("{}: {}", self.program.id, describe(packet)));
         let outbox = &mut self.outbox;
         let written = match packet {
             Packet::Connect(packet) => packet.write(outbox),

@@ -44,6 +44,8 @@ pub(crate) struct Model {
     inflight_max: usize,
     /// Requests so far.
     tickets: u64,
+    /// Messages that were acknowledged before a subscriber had them.
+    debts: u64,
     violation: Option<Violation>,
 }
 
@@ -133,12 +135,18 @@ impl Model {
             full_disk: scenario.has_full_disk(),
             inflight_max: scenario.broker.inflight,
             tickets: 0,
+            debts: 0,
             violation: None,
         }
     }
 
     pub(crate) fn set_now(&mut self, now: u64) {
         self.now = now;
+    }
+
+    /// How often something acknowledged was owed to a subscriber.
+    pub(crate) fn debts(&self) -> u64 {
+        self.debts
     }
 
     pub(crate) fn violation(&self) -> Option<&Violation> {
@@ -215,6 +223,7 @@ impl Model {
             let granted = self.certainly_granted(client, topic, sent);
             if granted.is_some_and(|qos| qos > 0) && self.record(client, key).live == 0 {
                 self.clients[client].owed.insert(key);
+                self.debts += 1;
             }
         }
     }
@@ -287,7 +296,12 @@ impl Model {
         let (now, ticket, filter) = (self.now, self.tickets, self.topics.filter(filter));
         self.clients[client].subscriptions[filter].sent(now, ticket, qos);
         if qos.is_some() {
-            self.clients[client].subscribes.push(SubscribeAttempt { filter, ticket, sent: now, answered: NEVER });
+            self.clients[client].subscribes.push(SubscribeAttempt {
+                filter,
+                ticket,
+                sent: now,
+                answered: NEVER,
+            });
         } else {
             // What was not queued yet is not owed any more.
             let topics = &self.topics;

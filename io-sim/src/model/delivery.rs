@@ -217,7 +217,9 @@ impl Model {
         // Sent twice, its first copy may have come while nobody was subscribed, or been dropped at a bound.
         let granted = self.certainly_granted(delivery.client, topic, sent);
         let subscribed = delivery.qos > 0 && !self.bounded && granted.is_some();
-        if sends == 1 || subscribed {
+        // A drop at a bound that a crash undid brings a message back after later ones.
+        let undone = self.bounded && !self.crashes.is_empty();
+        if (sends == 1 || subscribed) && !undone {
             let later = MessageKey { sequence: newest, ..key };
             let text = format!("client {} receives {key} for the first time after {later}", delivery.client);
             self.fail(Checker::Order, format!("client {} {key}", delivery.client), text);

@@ -41,7 +41,8 @@ impl Subscription {
     pub(crate) fn acked(&mut self, now: u64, ticket: u64, granted: Option<u8>) {
         self.pending.retain(|(later, _)| *later > ticket);
         self.base = granted.map_or(NONE, |qos| 1 << qos);
-        let qos_min = self.pending.iter().fold(granted, |least, (_, qos)| least.zip(*qos).map(|(a, b)| a.min(b)));
+        let qos_min =
+            self.pending.iter().fold(granted, |least, (_, qos)| least.zip(*qos).map(|(a, b)| a.min(b)));
         self.certain = match (self.certain, qos_min) {
             (Some(certain), Some(qos_min)) if certain.qos_min == qos_min => Some(certain),
             (_, Some(qos_min)) => Some(Certain { since_us: now, qos_min }),
