@@ -295,17 +295,13 @@ impl Model {
         self.tickets += 1;
         let (now, ticket, filter) = (self.now, self.tickets, self.topics.filter(filter));
         self.clients[client].subscriptions[filter].sent(now, ticket, qos);
+        let client = &mut self.clients[client];
         if qos.is_some() {
-            self.clients[client].subscribes.push(SubscribeAttempt {
-                filter,
-                ticket,
-                sent: now,
-                answered: NEVER,
-            });
-        } else {
-            // What was not queued yet is not owed any more.
-            let topics = &self.topics;
-            self.clients[client].retained_owed.retain(|topic, _| !topics.matching(filter, *topic));
+            client.subscribes.push(SubscribeAttempt { filter, ticket, sent: now, answered: NEVER });
+        }
+        if qos.is_none_or(|qos| qos == 0) {
+            // What was not queued yet is not owed any more, or may be lost with the connection.
+            client.retained_owed.retain(|topic, _| !self.topics.matching(filter, *topic));
         }
         ticket
     }
@@ -319,8 +315,8 @@ impl Model {
         let Some(attempt) = attempts.find(|attempt| attempt.ticket == ticket) else { return };
         attempt.answered = now;
         let sent = attempt.sent;
-        if self.clients[client].subscriptions[filter].certain_since(now).is_none() {
-            return; // it is unsubscribed again, perhaps
+        if self.clients[client].subscriptions[filter].certain_since(now).is_none_or(|qos| qos == 0) {
+            return; // it is changed again, perhaps
         }
         self.owe_retained(client, filter, granted, sent);
     }
