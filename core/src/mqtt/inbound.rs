@@ -32,8 +32,13 @@ impl Broker {
         if !self.admit_publish(id, session, publish) {
             return;
         }
-        let parked = !self.connections[&id].parked.is_empty() && publish.delivery != Delivery::AtMostOnce;
-        if parked || !self.try_publish(id, session, publish) {
+        // Later ones wait behind parked ones; QoS 0 only behind QoS 0, which was parked to be retained. [MQTT-4.6.0-6]
+        let parked = &self.connections[&id].parked;
+        let waits = match publish.delivery {
+            Delivery::AtMostOnce => parked.iter().any(|packet| packet[0] & 0x06 == 0),
+            Delivery::AtLeastOnce(_) | Delivery::ExactlyOnce(_) => !parked.is_empty(),
+        };
+        if waits || !self.try_publish(id, session, publish) {
             self.park(id, packet());
         }
     }

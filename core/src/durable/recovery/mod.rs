@@ -451,11 +451,17 @@ impl Recovery {
     }
 
     fn settle(&mut self, now: Now, mut broker: Box<Broker>) -> Step {
-        broker.handle(now, Input::DeadlineReached);
-        if broker.is_durable() || broker.has_stopped() {
-            return Step::Done(Box::new(Ok(Recovered { broker: *broker, report: self.report.clone() })));
+        loop {
+            // Work that was put off may add records, which are wanted as well.
+            broker.log.want(broker.log.last());
+            broker.handle(now, Input::DeadlineReached);
+            if broker.is_durable() || broker.has_stopped() {
+                return Step::Done(Box::new(Ok(Recovered { broker: *broker, report: self.report.clone() })));
+            }
+            if broker.log.is_waiting_for_disk() {
+                return Step::Settle(broker);
+            }
         }
-        Step::Settle(broker)
     }
 
     fn make_broker(&mut self, now: Now, opening: Opening) -> Broker {
