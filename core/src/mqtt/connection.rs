@@ -50,8 +50,12 @@ impl Broker {
     /// Goes on with what was received before.
     pub(crate) fn parse_more(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if connection.input.is_empty() || connection.is_blocked(&self.settings.limits) {
+        if connection.input.is_empty() {
             return;
+        }
+        if connection.is_blocked(&self.settings.limits) {
+            // Paused, it is gone on with when nothing stands in the way any more.
+            return self.pause(id);
         }
         let bytes = core::mem::take(&mut connection.input).freeze();
         self.parse(id, bytes);

@@ -216,7 +216,7 @@ impl Model {
         };
         // Sent twice, its first copy may have come while nobody was subscribed, or been dropped at a bound.
         let granted = self.certainly_granted(delivery.client, topic, sent);
-        let subscribed = delivery.qos > 0 && !self.bounded && granted.is_some();
+        let subscribed = delivery.qos > 0 && !self.bounded && granted.is_some_and(|qos| qos > 0);
         // A drop at a bound that a crash undid brings a message back after later ones.
         let undone = self.bounded && !self.crashes.is_empty();
         if (sends == 1 || subscribed) && !undone {
