@@ -32,6 +32,16 @@ impl Broker {
         if !self.admit_publish(id, session, publish) {
             return;
         }
+        if let Delivery::ExactlyOnce(packet_id) = publish.delivery {
+            // A repetition is never parked: the PUBREL would pass it, and it would come to life as a new message.
+            if self.received_lsn(session, packet_id).is_some() {
+                self.try_publish(id, session, publish);
+                return;
+            }
+            if self.has_parked(id, packet_id) {
+                return; // answered when the first one is
+            }
+        }
         // Later ones wait behind parked ones; QoS 0 only behind QoS 0, which was parked to be retained. [MQTT-4.6.0-6]
         let parked = &self.connections[&id].parked;
         let waits = match publish.delivery {
@@ -143,6 +153,11 @@ impl Broker {
         connection.parked_bytes += packet.len();
         connection.parked.push_back(Bytes::copy_from_slice(&packet));
         self.parked.insert(id);
+    }
+
+    fn has_parked(&self, id: ConnectionId, packet_id: PacketId) -> bool {
+        let wanted = Delivery::ExactlyOnce(packet_id);
+        self.connections[&id].parked.iter().any(|packet| parked_publish(packet).delivery == wanted)
     }
 
     /// Takes parked PUBLISHes up again, until one has to wait again.
