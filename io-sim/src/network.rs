@@ -218,6 +218,13 @@ impl Network {
         }
     }
 
+    /// Nothing slows it down any more, so that what is due can arrive in time.
+    pub(crate) fn heal(&mut self) {
+        self.settings.window_bytes = self.settings.window_bytes.max(65_536);
+        self.settings.slow_percent = 0;
+        self.stalled_until.fill([0; 2]);
+    }
+
     /// What has arrived at the broker. `serving` tells whether anybody listens.
     pub(crate) fn arrived_at_broker(
         &mut self,

@@ -2,7 +2,6 @@
 //! which nothing may come that was settled.
 
 use super::World;
-use crate::fault::Direction;
 use crate::happening::Happening;
 use crate::outcome::Checker;
 
@@ -34,8 +33,8 @@ impl World<'_> {
         self.set_disk_full(false);
         self.disk.set_extra_us(0);
         self.start_soon();
+        self.network.heal();
         for client in 0..self.clients.len() {
-            self.network.stall(client, Direction::Both, 0);
             self.with_client(client, |client, around| client.heal(around));
         }
     }
