@@ -5,3 +5,4 @@ mod crashes;
 mod recovery;
 mod room;
 mod support;
+mod wire;
