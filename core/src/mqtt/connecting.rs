@@ -50,7 +50,9 @@ impl Broker {
             durable: !connect.clean_session,
             present,
         });
-        let reply = Reply::Opening(connack::encode(ConnectReturnCode::Accepted, present)); // [MQTT-3.2.2-1..3]
+        // In MQTT 3.1 the byte of session present is reserved (MQTT 3.1 §3.2).
+        let told = present && level == ProtocolLevel::V3_1_1;
+        let reply = Reply::Opening(connack::encode(ConnectReturnCode::Accepted, told)); // [MQTT-3.2.2-1..3]
         self.reply(id, wait, reply);
         self.pump(session);
     }
