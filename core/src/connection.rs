@@ -30,6 +30,8 @@ pub struct Connection {
     pub parked: VecDeque<Bytes>,
     /// Their bytes.
     pub parked_bytes: usize,
+    /// Those of them with QoS 0.
+    pub parked_at_most_once: usize,
     /// Whether the driver was told to pause reading.
     pub paused: bool,
     /// The peer is gone: what it sent is handled to the end, whatever stands in the way.
@@ -66,6 +68,7 @@ impl Connection {
             replies: VecDeque::new(),
             parked: VecDeque::new(),
             parked_bytes: 0,
+            parked_at_most_once: 0,
             paused: false,
             closing: false,
             last_received: now,
