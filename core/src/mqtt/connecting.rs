@@ -30,6 +30,11 @@ impl Broker {
             }
         };
         let Some(client) = self.client_id(id, connect, level) else { return };
+        if let Some(will) = &connect.will
+            && !self.topic_is_within_limits(id, will.topic.as_str())
+        {
+            return; // no return code fits [MQTT-3.2.2-6]
+        }
         let key = ClientKey { vhost: DEFAULT_VHOST.into(), client: client.as_str().into() };
         if self.is_unavailable_for(&key, connect) {
             let text = "the disk is full: what this client asks for cannot be recorded";
