@@ -59,7 +59,7 @@ impl Broker {
         let told = present && level == ProtocolLevel::V3_1_1;
         let reply = Reply::Opening(connack::encode(ConnectReturnCode::Accepted, told)); // [MQTT-3.2.2-1..3]
         self.reply(id, wait, reply);
-        self.pump(session);
+        self.begin_deliveries(session);
     }
 
     /// The client's identifier, or one of our own. None: it was refused.
