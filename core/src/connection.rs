@@ -77,10 +77,13 @@ impl Connection {
         }
     }
 
-    /// Whether its input has to wait: too many replies are held, or too much is parked.
+    /// Whether its input has to wait: too many replies are held, too much is parked, or its peer asks for more and
+    /// more answers that it does not read. Deliveries alone stop at the first `unsent_bytes`.
     pub fn is_blocked(&self, limits: &Limits) -> bool {
         !self.closing
-            && (self.replies.len() >= limits.held_replies || self.parked_bytes >= limits.parked_bytes)
+            && (self.replies.len() >= limits.held_replies
+                || self.parked_bytes >= limits.parked_bytes
+                || self.send.unsent() / 2 >= limits.unsent_bytes)
     }
 
     /// Whether what came in has at least one whole packet, as far as one can see.

@@ -51,8 +51,12 @@ impl Broker {
     /// Goes on with what was received before.
     pub(crate) fn parse_more(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if connection.input.is_empty() || connection.is_blocked(&self.settings.limits) {
+        if connection.input.is_empty() {
             return;
+        }
+        if connection.is_blocked(&self.settings.limits) {
+            // Also where something else than its own packets filled its lanes: or it is read on, and never again parsed.
+            return self.pause(id);
         }
         let bytes = core::mem::take(&mut connection.input).freeze();
         self.parse(id, bytes);
