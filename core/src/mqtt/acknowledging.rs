@@ -4,7 +4,7 @@ use super::packet::{AckKind, PacketId, QoS};
 use crate::broker::Broker;
 use crate::durable::record::Record;
 use crate::event::Event;
-use crate::ids::{ConnectionId, QueueId, QueuePosition, SessionId};
+use crate::ids::{ConnectionId, QueueId, SessionId};
 use crate::queue::{Entry, Stage};
 
 impl Broker {
