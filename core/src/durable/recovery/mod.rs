@@ -452,6 +452,12 @@ impl Recovery {
 
     fn settle(&mut self, now: Now, mut broker: Box<Broker>) -> Step {
         broker.handle(now, Input::DeadlineReached);
+        // Time stands still until recovery ends, and nobody waits for the record of what expired meanwhile: without
+        // this it would never be written.
+        broker.want_everything();
+        if !broker.is_durable() {
+            broker.handle(now, Input::DeadlineReached);
+        }
         if broker.is_durable() || broker.has_stopped() {
             return Step::Done(Box::new(Ok(Recovered { broker: *broker, report: self.report.clone() })));
         }
