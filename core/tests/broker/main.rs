@@ -1,8 +1,13 @@
 //! The core, tested through `Broker` and `Recovery` alone: bytes and disk results in, bytes and disk orders out.
 
 mod acknowledgement_table;
+mod connecting;
 mod crashes;
+mod publishing;
 mod recovery;
 mod room;
+mod sessions;
+mod subscribing;
 mod support;
+mod wills;
 mod wire;
