@@ -3,8 +3,10 @@
 mod acknowledgement_table;
 mod connecting;
 mod crashes;
+mod limits;
 mod publishing;
 mod recovery;
+mod retained;
 mod room;
 mod sessions;
 mod subscribing;
