@@ -227,8 +227,16 @@ impl Broker {
         if let Some((session, packet_id)) = received.filter(|_| kept.is_none()) {
             self.commit(Record::PacketIdReceived { session, packet_id });
         }
-        let publication =
-            Publication { message, vhost, content, recipients, dropped: gone, retain, received: kept, will_of };
+        let publication = Publication {
+            message,
+            vhost,
+            content,
+            recipients,
+            dropped: gone,
+            retain,
+            received: kept,
+            will_of,
+        };
         let lsn = self.commit(Record::Published(publication));
         if self.settings.message_events {
             self.report_stored(message, connection, topic, lsn, &routed, &dropped);

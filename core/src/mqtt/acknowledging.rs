@@ -44,7 +44,13 @@ impl Broker {
     ///
     /// 1. PUBLISH, then the connection breaks. 2. The client comes back; its PUBREC arrives before the PUBLISH was
     ///    sent again. 3. Told PUBREL as for something unknown, it forgets the id. 4. PUBLISH comes again: twice.
-    fn on_early_pubrec(&mut self, id: ConnectionId, queue_id: QueueId, found: Option<Entry>, packet_id: PacketId) {
+    fn on_early_pubrec(
+        &mut self,
+        id: ConnectionId,
+        queue_id: QueueId,
+        found: Option<Entry>,
+        packet_id: PacketId,
+    ) {
         let Some(queue) = self.state.queue(queue_id) else { return };
         let (sent_to, settled) = (queue.sent_to(), queue.last_settlement());
         let sent = found.filter(|entry| entry.position < sent_to && entry.delivery.qos == QoS::ExactlyOnce);

@@ -182,13 +182,7 @@ impl Broker {
     }
 
     /// Sends an acknowledgement once `wait` is durable.
-    pub(crate) fn acknowledge(
-        &mut self,
-        id: ConnectionId,
-        kind: AckKind,
-        packet_id: PacketId,
-        wait: Lsn,
-    ) {
+    pub(crate) fn acknowledge(&mut self, id: ConnectionId, kind: AckKind, packet_id: PacketId, wait: Lsn) {
         self.reply(id, wait, Reply::Short(kind.encode(packet_id)));
     }
 
