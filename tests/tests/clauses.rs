@@ -78,7 +78,8 @@ fn every_statement_has_a_test() {
     for (id, words) in &statements {
         match places.get(id) {
             Some(places) => {
-                let more = if places.len() > 3 { format!(" and {} more", places.len() - 3) } else { String::new() };
+                let more =
+                    if places.len() > 3 { format!(" and {} more", places.len() - 3) } else { String::new() };
                 println!("[{id}] {words}: {}{more}", places[..places.len().min(3)].join(", "));
             }
             None => missing.push(format!("[{id}] {words}")),
@@ -91,7 +92,10 @@ fn every_statement_has_a_test() {
 #[test]
 fn ids_are_read_whole() {
     // Broken: a test of statement 10 counts for statement 1, and a statement without a test goes unnoticed.
-    assert_eq!(ids("// [MQTT-3.1.2-10], [MQTT-3-8.3-4]. MQTT-4.7.1"), ["MQTT-3.1.2-10", "MQTT-3-8.3-4", "MQTT-4.7.1"]);
+    assert_eq!(
+        ids("// [MQTT-3.1.2-10], [MQTT-3-8.3-4]. MQTT-4.7.1"),
+        ["MQTT-3.1.2-10", "MQTT-3-8.3-4", "MQTT-4.7.1"]
+    );
     let listed: Vec<String> = statements().into_iter().map(|(id, _)| id).collect();
     let unique: BTreeSet<&String> = listed.iter().collect();
     assert_eq!(unique.len(), listed.len(), "an id is listed twice");

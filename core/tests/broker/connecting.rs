@@ -4,8 +4,8 @@ use crate::support::packets::*;
 use crate::support::{Run, settings};
 use mqttbytes::v4::Packet;
 use vowmq_core::event::Event;
-use vowmq_core::input::{CloseCause, Input};
 use vowmq_core::ids::ConnectionId;
+use vowmq_core::input::{CloseCause, Input};
 use vowmq_core::output::CloseKind;
 
 #[test]
@@ -14,7 +14,9 @@ fn session_present_is_true() {
     let mut run = Run::new();
     // [MQTT-3.2.2-3]: none before. [MQTT-3.1.2-4], [MQTT-3.2.2-2]: there is one. [MQTT-3.2.2-1], [MQTT-3.1.2-6],
     // [MQTT-3.1.4-3]: gone by the clean one, which leaves nothing.
-    for (clean, expected) in [(false, false), (false, true), (true, false), (true, false), (false, false), (false, true)] {
+    for (clean, expected) in
+        [(false, false), (false, true), (true, false), (true, false), (false, false), (false, true)]
+    {
         let (id, present) = accepted(&mut run, "c", clean);
         assert_eq!(present, expected, "clean {clean}");
         run.send(id, &DISCONNECT);
@@ -120,7 +122,12 @@ fn the_fields_of_connect_are_used() {
     packet.last_will = Some(will("will/topic", "will message", 1, false));
     packet.set_login("user name", "password");
     let id = connect_as(&mut run, &packet);
-    let connected = Event::Connected { connection: ConnectionId(id), client: "all".into(), durable: false, present: false };
+    let connected = Event::Connected {
+        connection: ConnectionId(id),
+        client: "all".into(),
+        durable: false,
+        present: false,
+    };
     assert!(run.events.contains(&connected));
     run.break_off(id);
     let got = messages(&mut run, listener);
@@ -150,7 +157,12 @@ fn every_packet_keeps_a_client_alive() {
     let mut packet = connect_packet("c", true);
     packet.keep_alive = 10;
     let id = connect_as(&mut run, &packet);
-    for bytes in [publish_bytes("t", 0, 0, b"x", false, false), subscribe_bytes(1, &[("a", 0)]), puback(9), PINGREQ.into()] {
+    for bytes in [
+        publish_bytes("t", 0, 0, b"x", false, false),
+        subscribe_bytes(1, &[("a", 0)]),
+        puback(9),
+        PINGREQ.into(),
+    ] {
         run.pass_ms(12_000);
         run.send(id, &bytes);
     }
@@ -267,7 +279,10 @@ fn everything_received_before_the_end_of_the_stream_is_handled() {
         run.broker.handle(now, Input::Closed { connection, cause: CloseCause::EndOfStream });
         run.turn();
         run.release_disk();
-        let got: Vec<u16> = take_all(&mut run, subscriber).iter().map(|got| u16::from_be_bytes([got.payload[0], got.payload[1]])).collect();
+        let got: Vec<u16> = take_all(&mut run, subscriber)
+            .iter()
+            .map(|got| u16::from_be_bytes([got.payload[0], got.payload[1]]))
+            .collect();
         assert_eq!(got.len(), 20, "{got:?}");
         let mut sorted = got.clone();
         sorted.sort_unstable();

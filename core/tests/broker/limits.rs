@@ -23,7 +23,10 @@ fn over(run: &Run, id: u64, name: &str) {
 }
 
 fn drops(run: &Run, wanted: DropReason) -> usize {
-    run.events.iter().filter(|event| matches!(event, Event::Dropped { reason, .. } if *reason == wanted)).count()
+    run.events
+        .iter()
+        .filter(|event| matches!(event, Event::Dropped { reason, .. } if *reason == wanted))
+        .count()
 }
 
 #[test]
@@ -78,8 +81,14 @@ fn the_first_packet_is_bounded_in_bytes_and_time() {
 fn topics_are_bounded_in_bytes_and_levels() {
     // Broken: topics as long and deep as a packet; each of them is kept as often as there are subscribers.
     let settings = with(|limits| (limits.topic_bytes, limits.topic_levels) = (20, 4));
-    for (text, name) in [("a/b/c/d/e", "limits.topic_levels"), ("123456789012345678901", "limits.topic_bytes"), ("////", "limits.topic_levels")] {
-        for bytes in [publish_bytes(text, 1, 1, b"x", false, false), subscribe_bytes(1, &[("ok", 0), (text, 0)])] {
+    for (text, name) in [
+        ("a/b/c/d/e", "limits.topic_levels"),
+        ("123456789012345678901", "limits.topic_bytes"),
+        ("////", "limits.topic_levels"),
+    ] {
+        for bytes in
+            [publish_bytes(text, 1, 1, b"x", false, false), subscribe_bytes(1, &[("ok", 0), (text, 0)])]
+        {
             let mut run = Run::with(settings);
             let (id, _) = accepted(&mut run, "c", true);
             run.send(id, &publish_bytes("a/b/c/d", 1, 1, b"x", false, false));
@@ -147,7 +156,8 @@ fn ten_for_a_bounded_queue(settings: Settings, online_first: usize) -> (Run, u64
 #[test]
 fn a_bounded_queue_drops_its_oldest_and_counts() {
     // Broken: a queue grows over its bound, the newest goes, or a loss is silent.
-    for change in [(|limits| limits.queue_messages = 4) as fn(&mut Limits), |limits| limits.queue_bytes = 49] {
+    for change in [(|limits| limits.queue_messages = 4) as fn(&mut Limits), |limits| limits.queue_bytes = 49]
+    {
         let (run, _, got) = ten_for_a_bounded_queue(with(change), 0);
         assert_eq!(got, [6, 7, 8, 9]);
         assert_eq!((run.broker.statistics().dropped_queue_full, drops(&run, DropReason::QueueFull)), (6, 6));
@@ -185,7 +195,8 @@ fn drops_survive_a_crash_with_the_message_that_caused_them() {
 #[test]
 fn a_refusing_queue_refuses_for_everybody_and_without_an_acknowledgement() {
     // Broken: an acknowledged message is missing where it was refused. [MQTT-3.3.5-2], [MQTT-4.8.0-2]
-    let mut run = Run::with(with(|limits| (limits.queue_messages, limits.queue_overflow) = (2, Overflow::Refuse)));
+    let mut run =
+        Run::with(with(|limits| (limits.queue_messages, limits.queue_overflow) = (2, Overflow::Refuse)));
     for client in ["full", "free"] {
         let (id, _) = accepted(&mut run, client, false);
         subscribe(&mut run, id, &[(if client == "full" { "t/#" } else { "t/x" }, 1)]);
@@ -268,7 +279,12 @@ fn held_replies_pause_reading() {
 #[test]
 fn who_reads_no_answers_is_not_read() {
     // Broken: a client that asks for ever and reads nothing fills the memory with answers.
-    for request in [PINGREQ.to_vec(), publish_bytes("t", 1, 1, b"", false, false), subscribe_bytes(1, &[("t", 0)]), pubrel(1)] {
+    for request in [
+        PINGREQ.to_vec(),
+        publish_bytes("t", 1, 1, b"", false, false),
+        subscribe_bytes(1, &[("t", 0)]),
+        pubrel(1),
+    ] {
         let mut run = Run::with(with(|limits| limits.unsent_bytes = 1000));
         let (id, _) = accepted(&mut run, "c", true);
         run.clients_read = false;

@@ -4,6 +4,8 @@ mod acknowledgement_table;
 mod connecting;
 mod crashes;
 mod limits;
+mod public_reports;
+mod public_reports_storage;
 mod publishing;
 mod recovery;
 mod retained;

@@ -171,8 +171,11 @@ fn order_is_kept_per_topic_and_qos() {
     assert_eq!(got.len(), 90);
     for topic in 0..4 {
         for qos in 0..=2 {
-            let numbers: Vec<&[u8]> =
-                got.iter().filter(|got| got.topic == format!("t/{topic}/x") && got.qos == qos).map(|got| &*got.payload).collect();
+            let numbers: Vec<&[u8]> = got
+                .iter()
+                .filter(|got| got.topic == format!("t/{topic}/x") && got.qos == qos)
+                .map(|got| &*got.payload)
+                .collect();
             assert!(numbers.is_sorted(), "topic {topic}, QoS {qos}: {numbers:?}");
         }
     }
@@ -286,7 +289,10 @@ fn packets_may_come_byte_by_byte() {
         run.pass_ms(10); // every piece in a turn of its own
     }
     let packets = received(&mut run, id);
-    assert!(matches!(packets[..], [Packet::ConnAck(_), Packet::PubRec(_), Packet::PubComp(_), Packet::PingResp]), "{packets:?}");
+    assert!(
+        matches!(packets[..], [Packet::ConnAck(_), Packet::PubRec(_), Packet::PubComp(_), Packet::PingResp]),
+        "{packets:?}"
+    );
     assert_eq!(take_all(&mut run, subscriber)[0].payload, [7; 300]);
     run.input(Input::Closed { connection: ConnectionId(id), cause: CloseCause::EndOfStream });
 }

@@ -39,7 +39,10 @@ fn the_lower_qos_counts() {
         let (mut run, publisher) = with_publisher();
         retain(&mut run, publisher, "t", published, 1, b"x");
         for granted in 0..=2 {
-            assert_eq!(found(&mut run, "t", granted), [("t".into(), b"x".to_vec(), published.min(granted), true)]);
+            assert_eq!(
+                found(&mut run, "t", granted),
+                [("t".into(), b"x".to_vec(), published.min(granted), true)]
+            );
         }
     }
 }
@@ -199,7 +202,8 @@ fn what_is_published_during_the_walk_comes_once() {
     run.broker.handle(now, vowmq_core::input::Input::Received { connection, bytes });
     run.turn();
     let got = take_all(&mut run, id);
-    let nine: Vec<_> = got.iter().filter(|got| got.topic == "t/9").map(|got| (&*got.payload, got.retain)).collect();
+    let nine: Vec<_> =
+        got.iter().filter(|got| got.topic == "t/9").map(|got| (&*got.payload, got.retain)).collect();
     assert_eq!(nine.last(), Some(&(&b"newer"[..], false)));
     assert_eq!(nine.iter().filter(|(payload, _)| *payload == b"newer").count(), 1);
     assert_eq!(got.len(), 10);

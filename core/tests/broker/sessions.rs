@@ -96,8 +96,11 @@ fn pubrel_comes_again_and_publish_does_not() {
         }
         let (subscriber, _) = accepted(&mut run, "sub", false);
         let packets = received(&mut run, subscriber);
-        assert!(matches!(&packets[..], [Packet::PubRel(release), Packet::Publish(publish)]
-            if release.pkid == first[1] && publish.pkid == first[2] && publish.dup), "{packets:?}");
+        assert!(
+            matches!(&packets[..], [Packet::PubRel(release), Packet::Publish(publish)]
+            if release.pkid == first[1] && publish.pkid == first[2] && publish.dup),
+            "{packets:?}"
+        );
         run.send(subscriber, &pubcomp(first[1]));
         run.send(subscriber, &pubrec(first[2]));
         run.send(subscriber, &pubcomp(first[2]));
@@ -126,7 +129,9 @@ fn a_pubrec_before_its_publish_came_again_is_believed() {
         assert!(run.taken(id).is_empty(), "CONNACK waits");
         run.release_disk();
         let packets = received(&mut run, id);
-        let sent_again = packets.iter().any(|packet| matches!(packet, Packet::Publish(p) if ids(&first).contains(&p.pkid)));
+        let sent_again = packets
+            .iter()
+            .any(|packet| matches!(packet, Packet::Publish(p) if ids(&first).contains(&p.pkid)));
         assert!(!sent_again, "{packets:?}");
         ids(&first).into_iter().for_each(|packet_id| run.send(id, &pubcomp(packet_id)));
         assert_eq!(take_texts(&mut run, id), ["3", "4"]);
@@ -157,7 +162,8 @@ fn the_window_holds_and_refills() {
                 run.send(subscriber, &pubcomp(id));
             }
             got.extend(messages(&mut run, subscriber));
-            let acknowledged = [2, 0, 1, 3, 4, 5, 6, 7].iter().position(|&a| a == at).expect("in the list") + 1;
+            let acknowledged =
+                [2, 0, 1, 3, 4, 5, 6, 7].iter().position(|&a| a == at).expect("in the list") + 1;
             assert_eq!(got.len(), (4 + acknowledged).min(11));
         }
         assert_eq!(numbers(&got), (1..=11).collect::<Vec<_>>());
@@ -173,7 +179,8 @@ fn packet_ids_wrap_and_are_never_used_twice_at_once() {
     let (publisher, _) = accepted(&mut run, "pub", true);
     let mut expected = 1u16;
     for round in 0..6_600u32 {
-        let bytes: Vec<u8> = (1..=10).flat_map(|id| publish_bytes("t", 1, id, &round.to_be_bytes(), false, false)).collect();
+        let bytes: Vec<u8> =
+            (1..=10).flat_map(|id| publish_bytes("t", 1, id, &round.to_be_bytes(), false, false)).collect();
         run.send(publisher, &bytes);
         let acks: Vec<u8> = messages(&mut run, subscriber)
             .iter()

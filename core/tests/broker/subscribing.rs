@@ -125,8 +125,13 @@ fn what_was_begun_before_unsubscribe_is_completed() {
     run.break_off(id);
     let (id, _) = accepted(&mut run, "c", false);
     let packets = received(&mut run, id);
-    assert!(matches!(&packets[0], Packet::PubRel(release) if release.pkid == got[0].packet_id), "{packets:?}");
-    assert!(matches!(&packets[1], Packet::Publish(publish) if publish.pkid == got[1].packet_id && publish.dup));
+    assert!(
+        matches!(&packets[0], Packet::PubRel(release) if release.pkid == got[0].packet_id),
+        "{packets:?}"
+    );
+    assert!(
+        matches!(&packets[1], Packet::Publish(publish) if publish.pkid == got[1].packet_id && publish.dup)
+    );
 }
 
 #[test]

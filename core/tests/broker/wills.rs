@@ -3,8 +3,8 @@
 use crate::support::disk::Survival;
 use crate::support::packets::*;
 use crate::support::{Run, settings};
-use vowmq_core::input::{CloseCause, Input};
 use vowmq_core::ids::ConnectionId;
+use vowmq_core::input::{CloseCause, Input};
 
 /// A broker with a listener for the topic "will".
 fn with_listener() -> (Run, u64) {
@@ -45,7 +45,11 @@ fn every_end_but_disconnect_publishes_the_will_once() {
         end(&mut run, id);
         assert!(run.closed(id).is_some(), "{name}");
         let got = take_all(&mut run, listener);
-        assert_eq!(got.iter().map(|got| (&*got.payload, got.qos, got.retain)).collect::<Vec<_>>(), [(&b"gone"[..], 1, false)], "{name}");
+        assert_eq!(
+            got.iter().map(|got| (&*got.payload, got.qos, got.retain)).collect::<Vec<_>>(),
+            [(&b"gone"[..], 1, false)],
+            "{name}"
+        );
         // [MQTT-3.1.2-10]: nothing is left that could be published once more.
         run.break_off(id);
         let (next, _) = accepted(&mut run, "dying", true);
@@ -176,7 +180,9 @@ fn the_will_topic_is_within_the_limits() {
     let mut settings = settings();
     (settings.limits.topic_bytes, settings.limits.topic_levels) = (20, 3);
     let mut run = Run::with(settings);
-    for (topic, within) in [("a/b/c", true), ("a/b/c/d", false), (&*"x".repeat(20), true), (&*"x".repeat(21), false)] {
+    for (topic, within) in
+        [("a/b/c", true), ("a/b/c/d", false), (&*"x".repeat(20), true), (&*"x".repeat(21), false)]
+    {
         let mut packet = connect_packet("c", true);
         packet.last_will = Some(will(topic, "x", 0, true));
         let id = connect_as(&mut run, &packet);

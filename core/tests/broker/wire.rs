@@ -7,8 +7,8 @@
 use crate::support::packets::*;
 use crate::support::{Run, settings};
 use bytes::BytesMut;
-use mqttbytes::v4::{self, LastWill, Packet as Theirs};
 use mqttbytes::QoS as Level;
+use mqttbytes::v4::{self, LastWill, Packet as Theirs};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -45,8 +45,10 @@ fn from_hex(text: &str) -> Vec<u8> {
 }
 
 fn cases() -> Vec<Case> {
-    let mut paths: Vec<PathBuf> =
-        std::fs::read_dir(corpus()).expect("corpus/wire").map(|entry| entry.expect("an entry").path()).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(corpus())
+        .expect("corpus/wire")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     paths.sort();
     let mut cases = Vec::new();
     for path in paths {
@@ -129,7 +131,8 @@ fn every_rule_has_a_frame_that_breaks_it() {
     // Broken: a rule that no frame of the corpus breaks may never be enforced.
     let cases = cases();
     for violation in Violation::ALL.iter().filter(|violation| **violation != Violation::AckOfWrongKind) {
-        let broken = |case: &Case| matches!(&case.expect, Expect::Close(clause) if clause == violation.clause());
+        let broken =
+            |case: &Case| matches!(&case.expect, Expect::Close(clause) if clause == violation.clause());
         assert!(cases.iter().any(broken), "no case expects {}", violation.clause());
     }
 }

@@ -219,7 +219,9 @@ pub fn accepted_with_will(run: &mut Run, client: &str, clean: bool, will: v4::La
     packet.last_will = Some(will);
     let id = connect_as(run, &packet);
     let packets = received(run, id);
-    assert!(matches!(packets.first(), Some(Packet::ConnAck(ack)) if ack.code == v4::ConnectReturnCode::Success));
+    assert!(
+        matches!(packets.first(), Some(Packet::ConnAck(ack)) if ack.code == v4::ConnectReturnCode::Success)
+    );
     put_back(run, id, &packets[1..]);
     id
 }
