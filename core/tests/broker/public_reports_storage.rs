@@ -371,7 +371,7 @@ fn s01_payloads_are_bytes() {
     );
     subscribe(&mut run, publisher, &[("live", 0)]);
     publish(&mut run, publisher, "live", 1, 1, &every);
-    assert_eq!(payloads(&mut run, publisher), [every.clone()]);
+    assert_eq!(payloads(&mut run, publisher), std::slice::from_ref(&every));
     retain(&mut run, publisher, "retained", 1, 2, &every);
     let mut run = run.power_cut(Survival::Nothing);
     let (id, _) = accepted(&mut run, "sub", false);

@@ -17,7 +17,7 @@ fn pair(qos: u8) -> (Run, u64, u64) {
 
 #[test]
 fn each_qos_has_its_answers() {
-    // Broken: the exchange of a QoS is not the one of its table. [MQTT-3.3.4-1], [MQTT-2.3.1-6]
+    // Broken: the exchange of a QoS is not the one of its table. [MQTT-3.3.4-1], [MQTT-2.3.1-6], [MQTT-2.2.2-1]
     let (mut run, publisher, _) = pair(0);
     publish(&mut run, publisher, "t/a", 0, 0, b"x");
     assert!(run.taken(publisher).is_empty());
