@@ -71,7 +71,7 @@ pub struct Limits {
     /// Retained messages. A PUBLISH that would make one more is refused as at a full queue.
     pub retained: usize,
     /// Bytes ordered to be sent to one connection and not taken yet, above which QoS 0 messages for it are
-    /// dropped and counted, and QoS 1 and 2 stay in the queue.
+    /// dropped and counted, and QoS 1 and 2 stay in the queue; at twice as many it is not read.
     pub unsent_bytes: usize,
     /// Acknowledgements that one connection may have waiting for the disk, above which it is not read.
     pub held_replies: usize,

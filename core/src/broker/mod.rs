@@ -239,7 +239,9 @@ impl Broker {
         let before = connection.send.unsent();
         connection.send.sent(bytes);
         let after = connection.send.unsent();
-        let Some(session) = connection.session() else { return };
+        let session = connection.session();
+        self.resume_reading(id);
+        let Some(session) = session else { return };
         if before >= bound && after < bound {
             self.pump(session);
         }

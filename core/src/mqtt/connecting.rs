@@ -30,6 +30,11 @@ impl Broker {
             }
         };
         let Some(client) = self.client_id(id, connect, level) else { return };
+        if let Some(will) = &connect.will
+            && !self.topic_is_within_limits(id, will.topic.as_str())
+        {
+            return; // no return code fits [MQTT-3.2.2-6]
+        }
         let key = ClientKey { vhost: DEFAULT_VHOST.into(), client: client.as_str().into() };
         if self.is_unavailable_for(&key, connect) {
             let text = "the disk is full: what this client asks for cannot be recorded";
@@ -56,9 +61,11 @@ impl Broker {
             durable: !connect.clean_session,
             present,
         });
-        let reply = Reply::Opening(connack::encode(ConnectReturnCode::Accepted, present)); // [MQTT-3.2.2-1..3]
+        // In MQTT 3.1 the byte of session present is reserved (MQTT 3.1 §3.2).
+        let told = present && level == ProtocolLevel::V3_1_1;
+        let reply = Reply::Opening(connack::encode(ConnectReturnCode::Accepted, told)); // [MQTT-3.2.2-1..3]
         self.reply(id, wait, reply);
-        self.pump(session);
+        self.begin_deliveries(session);
     }
 
     /// The client's identifier, or one of our own. None: it was refused.

@@ -32,14 +32,19 @@ impl Broker {
         if !self.admit_publish(id, session, publish) {
             return;
         }
-        // Later ones wait behind parked ones; QoS 0 only behind QoS 0, which was parked to be retained. [MQTT-4.6.0-6]
-        let parked = &self.connections[&id].parked;
-        let waits = match publish.delivery {
-            Delivery::AtMostOnce => parked.iter().any(|packet| packet[0] & 0x06 == 0),
-            Delivery::AtLeastOnce(_) | Delivery::ExactlyOnce(_) => !parked.is_empty(),
-        };
-        if waits || !self.try_publish(id, session, publish) {
+        if self.has_to_queue(id, publish) || !self.try_publish(id, session, publish) {
             self.park(id, packet());
+        }
+    }
+
+    /// Whether it has to wait behind what is parked: order is kept per topic and QoS [MQTT-4.6.0-6], and what a
+    /// topic retains is the last that was published.
+    fn has_to_queue(&self, id: ConnectionId, publish: &Publish<'_>) -> bool {
+        let connection = &self.connections[&id];
+        let any = !connection.parked.is_empty();
+        match publish.delivery {
+            Delivery::AtMostOnce => connection.parked_at_most_once > 0 || (publish.retain && any),
+            Delivery::AtLeastOnce(_) | Delivery::ExactlyOnce(_) => any,
         }
     }
 
@@ -141,6 +146,7 @@ impl Broker {
         self.counters.parked += 1;
         let connection = self.connections.get_mut(&id).expect("it sent the PUBLISH that is parked");
         connection.parked_bytes += packet.len();
+        connection.parked_at_most_once += usize::from(is_at_most_once(&packet));
         connection.parked.push_back(Bytes::copy_from_slice(&packet));
         self.parked.insert(id);
     }
@@ -157,6 +163,7 @@ impl Broker {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.parked.pop_front();
                 connection.parked_bytes -= packet.len();
+                connection.parked_at_most_once -= usize::from(is_at_most_once(&packet));
             }
         }
         self.parked.remove(&id);
@@ -167,6 +174,10 @@ impl Broker {
     pub(super) fn wrong_kind(&mut self, id: ConnectionId) {
         self.violated(id, Violation::AckOfWrongKind);
     }
+}
+
+fn is_at_most_once(packet: &Bytes) -> bool {
+    packet[0] & 0x06 == 0
 }
 
 /// A PUBLISH that was parked, decoded again.
