@@ -39,6 +39,8 @@ pub struct State {
     next_message: MessageId,
     last_session_removal: Lsn,
     durable_sessions: usize,
+    /// Entries of all queues, those that go away included.
+    entries: u64,
     hash_key: u64,
 }
 
@@ -89,6 +91,9 @@ pub struct Owed {
     pub after: Option<Box<str>>,
 }
 
+/// What one entry of a queue takes, with the queue's room to grow.
+const ENTRY_BYTES: u64 = 64;
+
 struct QueueOfSession {
     queue: Queue,
     durable: bool,
@@ -110,6 +115,7 @@ impl State {
             next_message: MessageId(1),
             last_session_removal: Lsn::NONE,
             durable_sessions: 0,
+            entries: 0,
             hash_key,
         }
     }
@@ -122,6 +128,11 @@ impl State {
     /// Durable sessions.
     pub fn durable_session_count(&self) -> usize {
         self.durable_sessions
+    }
+
+    /// Bytes that all messages and their places in queues take in memory, about.
+    pub fn held_bytes(&self) -> u64 {
+        self.messages.held_bytes() + self.entries * ENTRY_BYTES
     }
 
     /// The session of a client.
@@ -359,6 +370,7 @@ impl State {
             home.queue.push(Entry { position, message, lsn, delivery, stage: Stage::Queued }, bytes);
             self.messages.retain(message);
         }
+        self.entries += entries.len() as u64;
         match progress {
             Progress::Done => drop(session.owed.pop_front()),
             Progress::After(topic) => {
@@ -381,6 +393,7 @@ impl State {
             let (position, delivery) = (recipient.position, recipient.delivery);
             home.queue.push(Entry { position, message, lsn, delivery, stage: Stage::Queued }, bytes);
         }
+        self.entries += recipients.len() as u64;
         let references = recipients.len() as u32 + u32::from(retain == Retain::Set);
         if retain != Retain::Not {
             let vhost = self.vhost(&vhost);
@@ -416,9 +429,9 @@ impl State {
         let home = self.queues.get_mut(&queue).expect("only queues that exist settle");
         let messages = &mut self.messages;
         let bytes = |id| messages.find(id).map_or(0, |stored| stored.message.body().len() as u64);
-        if let Some(entry) = home.queue.settle(position, bytes, lsn)
-            && entry.stage == Stage::Queued
-        {
+        let Some(entry) = home.queue.settle(position, bytes, lsn) else { return };
+        self.entries -= 1;
+        if entry.stage == Stage::Queued {
             messages.release(entry.message);
         }
     }
@@ -432,6 +445,7 @@ impl State {
             match queue.dismantle() {
                 Some(entry) => {
                     buried += 1;
+                    self.entries -= 1;
                     if entry.stage == Stage::Queued {
                         self.messages.release(entry.message);
                     }

@@ -2,7 +2,7 @@
 
 use crate::support::packets::*;
 use crate::support::{Run, settings};
-use mqttbytes::v4::Packet;
+use mqttbytes::v4::{ConnectReturnCode, Packet};
 use vowmq_core::event::{DropReason, Event};
 use vowmq_core::ids::ConnectionId;
 use vowmq_core::input::Input;
@@ -316,4 +316,24 @@ fn reload_holds_for_what_happens_afterwards() {
     assert_eq!(run.taken(id), [0x90, 4, 0, 1, 0, 0x80]);
     publish(&mut run, id, "b", 0, 0, b"kept");
     assert_eq!(payloads(&mut run, id), [b"kept"]);
+}
+
+#[test]
+fn sessions_are_bounded() {
+    // Broken: clients that come under ever new names fill memory and disk with sessions.
+    let mut run = Run::with(with(|limits| limits.sessions = 2));
+    let (kept, _) = accepted(&mut run, "kept", false);
+    run.send(kept, &DISCONNECT);
+    let (clean, _) = accepted(&mut run, "clean", true);
+    for clean_session in [false, true] {
+        let third = connect(&mut run, "third", clean_session);
+        let packets = received(&mut run, third);
+        assert!(
+            matches!(&packets[..], [Packet::ConnAck(ack)] if ack.code == ConnectReturnCode::ServiceUnavailable)
+        );
+        assert!(run.closed(third).is_some_and(|reason| reason.text.contains("limits.sessions")));
+    }
+    assert!(accepted(&mut run, "kept", false).1, "who has a session comes back");
+    run.send(clean, &DISCONNECT);
+    accepted(&mut run, "third", true);
 }
