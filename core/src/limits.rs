@@ -102,7 +102,7 @@ impl Default for Limits {
             client_id_bytes: 1024,
             subscriptions: 10_000,
             inflight: 100,
-            received_ids: 1000,
+            received_ids: 10_000,
             queue_messages: 0,
             queue_bytes: 0,
             queue_overflow: Overflow::DropOldest,

@@ -24,6 +24,8 @@ pub struct Summary {
     pub counts: Counts,
     /// What failed, by seed.
     pub failures: Vec<Failure>,
+    /// Effects that the scenario says it must have and that no run had.
+    pub missed: Vec<String>,
 }
 
 /// A seed that fails.
@@ -65,10 +67,18 @@ pub fn campaign(
     });
     let mut summary = summary.into_inner().expect("no thread panics while it holds the summary");
     summary.failures.sort_by_key(|failure| failure.seed);
+    let wanted = scenario.map_or(&[][..], |scenario| &scenario.must_reach);
+    let missed = wanted.iter().filter(|name| summary.counts.effects.of(name) == 0);
+    summary.missed = missed.cloned().collect();
     summary
 }
 
 impl Summary {
+    /// Whether every promise was kept, and the runs showed what they should.
+    pub fn is_clean(&self) -> bool {
+        self.failures.is_empty() && self.missed.is_empty()
+    }
+
     /// Failures by checker, the smallest scenario first.
     pub fn by_checker(&self) -> BTreeMap<Checker, Vec<&Failure>> {
         let mut groups: BTreeMap<Checker, Vec<&Failure>> = BTreeMap::new();

@@ -359,7 +359,9 @@ impl Client {
     fn write(&mut self, around: &mut Context<'_>, packet: &Packet) {
         self.session.writes += 1;
         around.counts.packets += 1;
-        around.trace.note("sends", &[self.index as u64], || format!("{}: {packet:?}", self.program.id));
+        around
+            .trace
+            .note("sends", &[self.index as u64], || format!("{}: {}", self.program.id, describe(packet)));
         let outbox = &mut self.outbox;
         let written = match packet {
             Packet::Connect(packet) => packet.write(outbox),
@@ -387,5 +389,20 @@ impl Client {
 
     fn fail(&self, around: &mut Context<'_>, checker: Checker, text: &str) {
         around.model.fail(checker, self.program.id.clone(), format!("client {:?}: {text}", self.program.id));
+    }
+}
+
+/// A packet in words, a message by its name.
+fn describe(packet: &Packet) -> String {
+    match packet {
+        Packet::Publish(publish) => {
+            let key = crate::payload::recognise(&publish.payload);
+            let name = key.map_or_else(|| format!("{} bytes", publish.payload.len()), |key| key.to_string());
+            let dup = if publish.dup { " DUP" } else { "" };
+            let retain = if publish.retain { " RETAIN" } else { "" };
+            let (topic, qos, id) = (&publish.topic, publish.qos as u8, publish.pkid);
+            format!("PUBLISH {name} to {topic:?} QoS {qos} id {id}{dup}{retain}")
+        }
+        other => format!("{other:?}"),
     }
 }

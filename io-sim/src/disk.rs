@@ -142,12 +142,6 @@ impl Disk {
         }
     }
 
-    /// A process opens the store. Its driver reads past the page cache, so that what a failed sync left there
-    /// clean is not taken for durable.
-    pub(crate) fn reopen(&mut self) {
-        self.files.values_mut().for_each(File::drop_forgotten);
-    }
-
     /// Turns a bit over in some durable sector.
     pub(crate) fn rot(&mut self, draws: &mut Draws) -> Option<(SegmentNumber, usize)> {
         let names: Vec<(SegmentNumber, u64)> =
@@ -195,7 +189,12 @@ impl Disk {
                 self.write(*segment, *offset, chunks)?;
                 if *sync { self.sync(*segment) } else { Ok(DiskReply::Done) }
             }
-            DiskRequest::Sync { segment } => self.sync(*segment),
+            DiskRequest::Sync { segment } => {
+                let reply = self.sync(*segment)?;
+                // What is read afterwards comes from the device.
+                self.file(*segment)?.drop_forgotten();
+                Ok(reply)
+            }
             DiskRequest::SyncDirectory => {
                 self.durable_entries = self.entries.clone();
                 for inode in self.durable_entries.values() {

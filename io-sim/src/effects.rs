@@ -11,6 +11,12 @@ impl Effects {
         *self.0.entry(name).or_default() += 1;
     }
 
+    pub(crate) fn count_many(&mut self, name: &'static str, times: u64) {
+        if times > 0 {
+            *self.0.entry(name).or_default() += times;
+        }
+    }
+
     /// Adds the counters of another run.
     pub fn add(&mut self, other: &Effects) {
         for (name, count) in &other.0 {

@@ -157,7 +157,7 @@ fn run_many(
     } else {
         print_summary(&summary, begin.elapsed(), path);
     }
-    Ok(if summary.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if summary.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn replay_command(seed: u64, path: Option<&Path>) -> String {
@@ -189,6 +189,9 @@ fn print_summary(summary: &Summary, elapsed: Duration, path: Option<&Path>) {
     print_effects(counts);
     if summary.failures.is_empty() {
         println!("every promise was kept");
+    }
+    for name in &summary.missed {
+        println!("NOT REACHED: {name:?}, so these runs do not show what the scenario is for");
     }
     for (checker, failures) in summary.by_checker() {
         let shortest = failures[0];
@@ -231,6 +234,7 @@ fn print_json(summary: &Summary, elapsed: Duration, path: Option<&Path>) {
         "simulated_us": counts.simulated_us,
         "effects": effects,
         "failures": failures,
+        "missed": summary.missed,
     });
     println!("{all}");
 }

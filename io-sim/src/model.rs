@@ -40,7 +40,12 @@ pub(crate) struct Model {
     bounded: bool,
     /// A goodbye may take any time to become durable.
     slow_disk: bool,
+    full_disk: bool,
     inflight_max: usize,
+    /// Requests so far.
+    tickets: u64,
+    /// Messages that were acknowledged before a subscriber had them.
+    debts: u64,
     violation: Option<Violation>,
 }
 
@@ -92,6 +97,7 @@ struct ClientModel {
 /// A SUBSCRIBE, for what it may have brought.
 struct SubscribeAttempt {
     filter: usize,
+    ticket: u64,
     sent: u64,
     answered: u64,
 }
@@ -126,13 +132,21 @@ impl Model {
             crashes: Vec::new(),
             bounded: scenario.broker.queue_messages > 0,
             slow_disk: scenario.has_slow_disk(),
+            full_disk: scenario.has_full_disk(),
             inflight_max: scenario.broker.inflight,
+            tickets: 0,
+            debts: 0,
             violation: None,
         }
     }
 
     pub(crate) fn set_now(&mut self, now: u64) {
         self.now = now;
+    }
+
+    /// How often something acknowledged was owed to a subscriber.
+    pub(crate) fn debts(&self) -> u64 {
+        self.debts
     }
 
     pub(crate) fn violation(&self) -> Option<&Violation> {
@@ -188,8 +202,7 @@ impl Model {
         if message.sent == NEVER {
             message.sent = now;
             if message.retain {
-                let topic = message.topic;
-                self.retained[topic].push(key);
+                self.retained_tried(key);
             }
         }
     }
@@ -210,6 +223,7 @@ impl Model {
             let granted = self.certainly_granted(client, topic, sent);
             if granted.is_some_and(|qos| qos > 0) && self.record(client, key).live == 0 {
                 self.clients[client].owed.insert(key);
+                self.debts += 1;
             }
         }
     }
@@ -276,30 +290,46 @@ impl Model {
         self.crashes.push(self.now);
     }
 
-    pub(crate) fn subscribe_sent(&mut self, client: usize, filter: &str, qos: u8) {
-        let (now, filter) = (self.now, self.topics.filter(filter));
-        self.clients[client].subscriptions[filter].subscribe_sent(now, qos);
-        self.clients[client].subscribes.push(SubscribeAttempt { filter, sent: now, answered: NEVER });
+    /// A SUBSCRIBE was written, or an UNSUBSCRIBE, which names no QoS; the ticket to name it by.
+    pub(crate) fn request_sent(&mut self, client: usize, filter: &str, qos: Option<u8>) -> u64 {
+        self.tickets += 1;
+        let (now, ticket, filter) = (self.now, self.tickets, self.topics.filter(filter));
+        self.clients[client].subscriptions[filter].sent(now, ticket, qos);
+        let client = &mut self.clients[client];
+        if qos.is_some() {
+            client.subscribes.push(SubscribeAttempt { filter, ticket, sent: now, answered: NEVER });
+        }
+        if qos.is_none_or(|qos| qos == 0) {
+            // What was not queued yet is not owed any more, or may be lost with the connection.
+            client.retained_owed.retain(|topic, _| !self.topics.matching(filter, *topic));
+        }
+        ticket
     }
 
-    pub(crate) fn subscribe_acked(&mut self, client: usize, filter: &str, granted: u8) {
+    /// Its acknowledgement came; a SUBACK grants a QoS.
+    pub(crate) fn request_acked(&mut self, client: usize, filter: &str, ticket: u64, granted: Option<u8>) {
         let (now, filter) = (self.now, self.topics.filter(filter));
-        self.clients[client].subscriptions[filter].subscribe_acked(now, granted);
-        let attempts = self.clients[client].subscribes.iter_mut().rev();
-        let Some(attempt) = attempts.into_iter().find(|attempt| attempt.filter == filter) else { return };
+        self.clients[client].subscriptions[filter].acked(now, ticket, granted);
+        let Some(granted) = granted else { return };
+        let mut attempts = self.clients[client].subscribes.iter_mut();
+        let Some(attempt) = attempts.find(|attempt| attempt.ticket == ticket) else { return };
         attempt.answered = now;
         let sent = attempt.sent;
+        if self.clients[client].subscriptions[filter].certain_since(now).is_none_or(|qos| qos == 0) {
+            return; // it is changed again, perhaps
+        }
         self.owe_retained(client, filter, granted, sent);
     }
 
-    pub(crate) fn unsubscribe_sent(&mut self, client: usize, filter: &str) {
+    /// It was refused, which only a full disk allows.
+    pub(crate) fn request_refused(&mut self, client: usize, filter: &str, ticket: u64) {
         let (now, filter) = (self.now, self.topics.filter(filter));
-        self.clients[client].subscriptions[filter].unsubscribe_sent(now);
+        self.clients[client].subscriptions[filter].refused(now, ticket);
     }
 
-    pub(crate) fn unsubscribe_acked(&mut self, client: usize, filter: &str) {
-        let (now, filter) = (self.now, self.topics.filter(filter));
-        self.clients[client].subscriptions[filter].unsubscribe_acked(now);
+    /// Whether the broker may refuse for lack of space.
+    pub(crate) fn allows_refusals(&self) -> bool {
+        self.full_disk
     }
 
     /// A CONNECT was written that starts afresh: whatever the session was owed is not owed any more.

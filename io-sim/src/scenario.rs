@@ -375,6 +375,11 @@ impl Scenario {
         self.faults.iter().any(|fault| matches!(fault, Fault::Rot { .. }))
     }
 
+    /// Whether space runs out for a while.
+    pub(crate) fn has_full_disk(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault, Fault::DiskFull { .. }))
+    }
+
     /// Whether the disk may take longer than usual for what nobody waits for.
     pub(crate) fn has_slow_disk(&self) -> bool {
         self.faults.iter().any(|fault| matches!(fault, Fault::DiskFull { .. } | Fault::SlowDisk { .. }))

@@ -110,6 +110,7 @@ impl<'a> World<'a> {
 
     pub(crate) fn finish(mut self) -> Outcome {
         self.counts.simulated_us = self.schedule.now_us();
+        self.effects.count_many("acknowledged before it was delivered", self.model.debts());
         self.counts.effects = self.effects;
         let violation = self.model.take_violation();
         let (trace_hash, trace) = self.trace.finish();

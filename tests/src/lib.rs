@@ -53,7 +53,7 @@ impl Vowmq {
         // Its log goes beside its directory, and is appended to by every start there.
         let log = directory.with_extension("log");
         let stderr = OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
-        let mut child = Command::new(binary())
+        let child = Command::new(binary())
             .args(["serve", "--mqtt", address, "--data-dir"])
             .arg(directory)
             .args(arguments)
@@ -61,17 +61,17 @@ impl Vowmq {
             .stderr(stderr)
             .spawn()
             .expect("the broker can be started");
-        let mut listening = None;
-        let mut recovered = String::new();
-        let lines = BufReader::new(child.stdout.take().expect("its output is piped")).lines();
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut broker = Vowmq { child, address, recovered: String::new() };
+        let lines = BufReader::new(broker.child.stdout.take().expect("its output is piped")).lines();
         for line in lines.map_while(Result::ok) {
             if let Some(address) = line.strip_prefix("listening mqtt ") {
-                listening = address.parse().ok();
+                broker.address = address.parse().expect("an address");
             } else if line.starts_with("recovered ") {
-                recovered = line;
+                broker.recovered = line;
             } else if line == "ready" {
-                let address = listening.expect("it says where it listens before it is ready");
-                return Vowmq { child, address, recovered };
+                assert_ne!(broker.address.port(), 0, "it says where it listens before it is ready");
+                return broker;
             }
         }
         let said = std::fs::read_to_string(&log).unwrap_or_default();

@@ -31,9 +31,14 @@ impl Broker {
             }
         }
         self.do_work(self.settings.limits.turn_work);
+        let segment = self.log.segment();
         let state = &mut self.state;
         self.log
             .due(self.now, &self.settings, &mut self.outbox, |message, place| state.written(message, place));
+        let now_in = self.log.segment();
+        if now_in != segment {
+            self.event(|| Event::SegmentOpened { segment: now_in });
+        }
     }
 
     /// Does so many pieces of work.

@@ -172,6 +172,12 @@ impl Log {
         self.in_flight.is_none() && waits && self.preparation.is_full()
     }
 
+    /// Whether nothing is written before a disk operation ends.
+    pub fn is_waiting_for_disk(&self) -> bool {
+        self.in_flight.is_some()
+            || self.gathering.front().is_some_and(|gathering| self.waits_for_segment(gathering))
+    }
+
     /// Bytes of records that are not written yet.
     pub fn unwritten_bytes(&self) -> usize {
         self.gathering.iter().map(|gathering| gathering.bytes.len()).sum()

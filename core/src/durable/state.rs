@@ -373,6 +373,7 @@ impl State {
         self.next_message = self.next_message.max(MessageId(message.0 + 1));
         for (queue, position) in dropped {
             self.settle(queue, position, lsn);
+            self.home(queue).queue.mark_drop(lsn);
         }
         let bytes = content.body().len() as u64;
         for recipient in &recipients {

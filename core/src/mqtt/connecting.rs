@@ -42,6 +42,12 @@ impl Broker {
             return self.refuse(id, code, CloseKind::Unavailable, "", text.into());
         }
         self.take_over(&key, connect.clean_session);
+        if self.held_wills.contains(&key) {
+            // The will of the connection that just ended waits for room: a new one must not take its place.
+            let text = "the disk is full: the will of the connection before cannot be published yet";
+            let code = ConnectReturnCode::ServerUnavailable;
+            return self.refuse(id, code, CloseKind::Unavailable, "", text.into());
+        }
         let (session, present, wait) = match connect.clean_session {
             true => self.begin_clean(key.clone()),
             false => self.resume_or_begin(key.clone()),

@@ -55,7 +55,7 @@ impl Broker {
             return;
         }
         if connection.is_blocked(&self.settings.limits) {
-            // Also where something else than its own packets filled its lanes: or it is read on, and never again parsed.
+            // Paused, it is gone on with when nothing stands in the way any more.
             return self.pause(id);
         }
         let bytes = core::mem::take(&mut connection.input).freeze();

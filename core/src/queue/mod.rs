@@ -34,6 +34,8 @@ pub struct Queue {
     fronts: VecDeque<(QueuePosition, Lsn)>,
     durable_front: QueuePosition,
     last_settlement: Lsn,
+    /// The last record that dropped an entry which was never sent.
+    last_drop: Lsn,
 }
 
 /// Positions between two marks of the front.
@@ -52,6 +54,7 @@ impl Queue {
             fronts: VecDeque::new(),
             durable_front: QueuePosition(0),
             last_settlement: Lsn::NONE,
+            last_drop: Lsn::NONE,
         }
     }
 
@@ -83,6 +86,12 @@ impl Queue {
     /// The last record that settled an entry.
     pub fn last_settlement(&self) -> Lsn {
         self.last_settlement
+    }
+
+    /// The last record that dropped an entry. Until it is durable nothing new is delivered: after a crash the
+    /// dropped entry would come back behind messages that it stands before.
+    pub fn last_drop(&self) -> Lsn {
+        self.last_drop
     }
 
     /// The oldest position that is not settled, or `next`.
@@ -183,6 +192,11 @@ impl Queue {
         self.close_gaps();
         self.mark_front();
         Some(entry)
+    }
+
+    /// An entry that was never sent is dropped by this record.
+    pub(crate) fn mark_drop(&mut self, lsn: Lsn) {
+        self.last_drop = self.last_drop.max(lsn);
     }
 
     /// Takes entries off the front, for a queue that is going away: their messages, settled ones left out.

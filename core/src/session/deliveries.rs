@@ -82,6 +82,7 @@ impl Broker {
                     Next::Wait(queue.horizon.lsn())
                 }
             }
+            Stage::Queued if queue.last_drop() > durable => Next::Wait(queue.last_drop()),
             Stage::Queued if entry.delivery.qos == QoS::ExactlyOnce && entry.lsn > durable => {
                 Next::Wait(entry.lsn)
             }

@@ -1,7 +1,7 @@
 //! What a client does with what it receives.
 
-use super::session::{Answer, Came, Todo};
-use super::{Client, Context, Link};
+use super::session::{Answer, Came, Request, Todo};
+use super::{Client, Context, Link, describe};
 use crate::happening::Timer;
 use crate::model::Delivery;
 use crate::outcome::Checker;
@@ -36,7 +36,9 @@ impl Client {
     }
 
     fn packet_received(&mut self, around: &mut Context<'_>, packet: Packet) {
-        around.trace.note("receives", &[self.index as u64], || format!("{}: {packet:?}", self.program.id));
+        around
+            .trace
+            .note("receives", &[self.index as u64], || format!("{}: {}", self.program.id, describe(&packet)));
         let handshake = matches!(self.link, Link::Handshake { .. });
         match packet {
             Packet::ConnAck(connack) if handshake => self.connack_received(around, &connack),
@@ -68,7 +70,7 @@ impl Client {
     fn connack_received(&mut self, around: &mut Context<'_>, connack: &ConnAck) {
         let Link::Handshake { connection, clean } = self.link else { return };
         if connack.code != ConnectReturnCode::Success {
-            if connack.code != ConnectReturnCode::ServiceUnavailable || connack.session_present {
+            if connack.code != ConnectReturnCode::ServiceUnavailable || !around.model.allows_refusals() {
                 self.fail(around, Checker::Protocol, &format!("its CONNECT is refused: {connack:?}"));
             }
             return;
@@ -193,7 +195,8 @@ impl Client {
     }
 
     fn suback_received(&mut self, around: &mut Context<'_>, suback: &SubAck) {
-        let Some(Todo::Subscribe { filter, qos }) = self.take_request(suback.pkid) else {
+        let request = self.take_request(suback.pkid);
+        let Some(Request { ticket, todo: Todo::Subscribe { filter, qos }, .. }) = request else {
             self.fail(
                 around,
                 Checker::Protocol,
@@ -203,7 +206,11 @@ impl Client {
         };
         match suback.return_codes[..] {
             [SubscribeReasonCode::Success(granted)] if granted as u8 <= qos => {
-                around.model.subscribe_acked(self.index, &filter, granted as u8);
+                around.model.request_acked(self.index, &filter, ticket, Some(granted as u8));
+            }
+            [SubscribeReasonCode::Failure] if around.model.allows_refusals() => {
+                around.model.request_refused(self.index, &filter, ticket);
+                self.session.wanted.remove(&filter);
             }
             _ => self.fail(around, Checker::Protocol, &format!("it asks for QoS {qos} and gets {suback:?}")),
         }
@@ -211,8 +218,10 @@ impl Client {
 
     fn unsuback_received(&mut self, around: &mut Context<'_>, id: u16) {
         match self.take_request(id) {
-            Some(Todo::Unsubscribe { filter }) => around.model.unsubscribe_acked(self.index, &filter),
-            Some(Todo::Subscribe { .. } | Todo::Publish { .. }) | None => {
+            Some(Request { ticket, todo: Todo::Unsubscribe { filter }, .. }) => {
+                around.model.request_acked(self.index, &filter, ticket, None);
+            }
+            Some(_) | None => {
                 self.fail(
                     around,
                     Checker::Protocol,
@@ -222,9 +231,9 @@ impl Client {
         }
     }
 
-    fn take_request(&mut self, id: u16) -> Option<Todo> {
-        let at = self.session.requests.iter().position(|(used, _)| *used == id)?;
-        self.session.requests.remove(at).map(|(_, request)| request)
+    fn take_request(&mut self, id: u16) -> Option<Request> {
+        let at = self.session.requests.iter().position(|request| request.packet_id == id)?;
+        self.session.requests.remove(at)
     }
 
     /// Answers go out in the order of what they answer ([MQTT-4.6.0-2] to [MQTT-4.6.0-4]), some time later.

@@ -15,7 +15,7 @@ pub(super) struct Session {
     /// In the order of first sending.
     pub(super) outgoing: VecDeque<Outgoing>,
     /// Requests without their answer, in order.
-    pub(super) requests: VecDeque<(u16, Todo)>,
+    pub(super) requests: VecDeque<Request>,
     /// Subscriptions it wants to have, by filter.
     pub(super) wanted: BTreeMap<String, u8>,
     /// QoS 2 ids received and not released.
@@ -42,6 +42,14 @@ pub(super) enum Todo {
     Publish { key: MessageKey, topic: String, qos: u8, retain: bool, size: u32 },
     Subscribe { filter: String, qos: u8 },
     Unsubscribe { filter: String },
+}
+
+/// A SUBSCRIBE or UNSUBSCRIBE without its answer.
+pub(super) struct Request {
+    pub(super) packet_id: u16,
+    /// The model's name for it.
+    pub(super) ticket: u64,
+    pub(super) todo: Todo,
 }
 
 /// A message on its way to the broker.
@@ -107,8 +115,8 @@ impl Session {
                 model.publish_abandoned(outgoing.key);
             }
         }
-        for (_, request) in self.requests.drain(..) {
-            if let Todo::Unsubscribe { filter } = request {
+        for request in self.requests.drain(..) {
+            if let Todo::Unsubscribe { filter } = request.todo {
                 self.wanted.remove(&filter);
             }
         }
@@ -147,7 +155,7 @@ impl Session {
             .outgoing
             .iter()
             .map(|outgoing| outgoing.packet_id)
-            .chain(self.requests.iter().map(|(id, _)| *id))
+            .chain(self.requests.iter().map(|request| request.packet_id))
             .chain(self.repeated.keys().copied())
             .collect();
         (1..).find(|id| !used.contains(id)).expect("the window is far smaller than the ids")
@@ -189,8 +197,8 @@ impl Client {
         for index in 0..self.session.outgoing.len() {
             self.send_again(around, index, false);
         }
-        for (_, request) in std::mem::take(&mut self.session.requests) {
-            self.request(around, request);
+        for request in std::mem::take(&mut self.session.requests) {
+            self.request(around, request.todo);
         }
     }
 
@@ -226,22 +234,22 @@ impl Client {
 
     fn request(&mut self, around: &mut Context<'_>, request: Todo) {
         let packet_id = self.session.free_id();
-        let packet = match &request {
+        let (packet, ticket) = match &request {
             Todo::Subscribe { filter, qos: level } => {
-                around.model.subscribe_sent(self.index, filter, *level);
+                let ticket = around.model.request_sent(self.index, filter, Some(*level));
                 let mut subscribe = Subscribe::new(filter.clone(), qos(*level));
                 subscribe.pkid = packet_id;
-                Packet::Subscribe(subscribe)
+                (Packet::Subscribe(subscribe), ticket)
             }
             Todo::Unsubscribe { filter } => {
-                around.model.unsubscribe_sent(self.index, filter);
+                let ticket = around.model.request_sent(self.index, filter, None);
                 let mut unsubscribe = Unsubscribe::new(filter.clone());
                 unsubscribe.pkid = packet_id;
-                Packet::Unsubscribe(unsubscribe)
+                (Packet::Unsubscribe(unsubscribe), ticket)
             }
             Todo::Publish { .. } => unreachable!("a message is no request"),
         };
-        self.session.requests.push_back((packet_id, request));
+        self.session.requests.push_back(Request { packet_id, ticket, todo: request });
         self.write(around, &packet);
     }
 }

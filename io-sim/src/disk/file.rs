@@ -98,7 +98,8 @@ impl File {
 
     /// What a failed sync forgot is read as it is on the platter.
     pub(crate) fn drop_forgotten(&mut self) {
-        let forgotten: Vec<usize> = self.dirty.iter().filter(|(_, dirty)| dirty.forgotten).map(|(at, _)| *at).collect();
+        let forgotten: Vec<usize> =
+            self.dirty.iter().filter(|(_, dirty)| dirty.forgotten).map(|(at, _)| *at).collect();
         for at in forgotten {
             let dirty = self.dirty.remove(&at).expect("just listed");
             self.cache[at..at + SECTOR].copy_from_slice(&dirty.older[0]);

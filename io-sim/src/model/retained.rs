@@ -21,6 +21,19 @@ impl Model {
         }
     }
 
+    /// A retained message, or an empty one that takes it away, is on its way to the broker.
+    pub(super) fn retained_tried(&mut self, key: MessageKey) {
+        let message = self.message(key);
+        let (topic, may_be_lost) = (message.topic, message.qos == 0 || message.length == 0);
+        self.retained[topic].push(key);
+        if may_be_lost {
+            // Whoever is still owed what was there may get nothing instead.
+            for client in &mut self.clients {
+                client.retained_owed.remove(&topic);
+            }
+        }
+    }
+
     /// A retained message came as such.
     pub(super) fn retained_delivered(&mut self, delivery: &Delivery<'_>, topic: usize, key: MessageKey) {
         let now = self.now;

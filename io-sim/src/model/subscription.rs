@@ -12,6 +12,10 @@ const NONE: u8 = 1 << 3;
 pub(crate) struct Subscription {
     /// From this time on, these were possible.
     history: Vec<(u64, u8)>,
+    /// What the last acknowledgement made certain, or everything that was possible before.
+    base: u8,
+    /// Requests without acknowledgement, by their tickets: the QoS asked for, or none to unsubscribe.
+    pending: Vec<(u64, Option<u8>)>,
     certain: Option<Certain>,
 }
 
@@ -23,27 +27,40 @@ struct Certain {
 }
 
 impl Subscription {
-    pub(crate) fn subscribe_sent(&mut self, now: u64, qos: u8) {
-        self.history.push((now, self.possible() | 1 << qos));
-        self.certain = self.certain.map(|certain| Certain { qos_min: certain.qos_min.min(qos), ..certain });
-    }
-
-    pub(crate) fn subscribe_acked(&mut self, now: u64, granted: u8) {
-        self.history.push((now, 1 << granted));
-        self.certain = match self.certain {
-            Some(certain) if certain.qos_min == granted => Some(certain),
-            Some(_) | None => Some(Certain { since_us: now, qos_min: granted }),
+    /// A SUBSCRIBE, or an UNSUBSCRIBE without QoS, was sent.
+    pub(crate) fn sent(&mut self, now: u64, ticket: u64, qos: Option<u8>) {
+        self.pending.push((ticket, qos));
+        self.certain = match (self.certain, qos) {
+            (Some(certain), Some(qos)) => Some(Certain { qos_min: certain.qos_min.min(qos), ..certain }),
+            (_, _) => None,
         };
+        self.note(now);
     }
 
-    pub(crate) fn unsubscribe_sent(&mut self, now: u64) {
-        self.history.push((now, self.possible() | NONE));
-        self.certain = None;
+    /// It was acknowledged: what was sent before it does not count any more, what was sent after it may.
+    pub(crate) fn acked(&mut self, now: u64, ticket: u64, granted: Option<u8>) {
+        self.pending.retain(|(later, _)| *later > ticket);
+        self.base = granted.map_or(NONE, |qos| 1 << qos);
+        let qos_min =
+            self.pending.iter().fold(granted, |least, (_, qos)| least.zip(*qos).map(|(a, b)| a.min(b)));
+        self.certain = match (self.certain, qos_min) {
+            (Some(certain), Some(qos_min)) if certain.qos_min == qos_min => Some(certain),
+            (_, Some(qos_min)) => Some(Certain { since_us: now, qos_min }),
+            (_, None) => None,
+        };
+        self.note(now);
     }
 
-    pub(crate) fn unsubscribe_acked(&mut self, now: u64) {
-        self.history.push((now, NONE));
-        self.certain = None;
+    /// It was refused: nothing changes.
+    pub(crate) fn refused(&mut self, now: u64, ticket: u64) {
+        self.pending.retain(|(other, _)| *other != ticket);
+        self.note(now);
+    }
+
+    fn note(&mut self, now: u64) {
+        let base = if self.base == 0 { NONE } else { self.base };
+        let mask = |qos: &Option<u8>| qos.map_or(NONE, |qos| 1 << qos);
+        self.history.push((now, self.pending.iter().fold(base, |possible, (_, qos)| possible | mask(qos))));
     }
 
     /// The session may have ended: nothing is owed any more.
@@ -67,10 +84,6 @@ impl Subscription {
         }
         possible & !NONE
     }
-
-    fn possible(&self) -> u8 {
-        self.history.last().map_or(NONE, |(_, mask)| *mask)
-    }
 }
 
 #[cfg(test)]
@@ -81,15 +94,17 @@ mod tests {
     #[test]
     fn only_what_is_certain_is_owed_and_what_was_possible_explains() {
         let mut subscription = Subscription::default();
-        subscription.subscribe_sent(10, 1);
+        subscription.sent(10, 1, Some(1));
         assert_eq!((subscription.certain_since(10), subscription.possible_since(10)), (None, 2));
-        subscription.subscribe_acked(20, 1);
+        subscription.acked(20, 1, Some(1));
         assert_eq!((subscription.certain_since(15), subscription.certain_since(20)), (None, Some(1)));
-        subscription.subscribe_sent(30, 0);
+        subscription.sent(30, 2, Some(0));
         assert_eq!((subscription.certain_since(25), subscription.possible_since(25)), (Some(0), 3));
-        subscription.unsubscribe_sent(40);
-        subscription.unsubscribe_acked(50);
+        subscription.sent(40, 3, None);
+        subscription.acked(45, 2, Some(0));
+        assert_eq!((subscription.certain_since(60), subscription.possible_since(50)), (None, 1));
+        subscription.acked(50, 3, None);
         assert_eq!((subscription.certain_since(60), subscription.possible_since(60)), (None, 0));
-        assert_eq!(subscription.possible_since(45), 3);
+        assert_eq!(subscription.possible_since(47), 1);
     }
 }

@@ -36,8 +36,7 @@ impl Model {
             let message = self.message_mut(key);
             (message.sent, message.sends, message.will_of) = (now, 1, Some(attempt));
             if message.retain {
-                let topic = message.topic;
-                self.retained[topic].push(key);
+                self.retained_tried(key);
             }
         }
         let accepted = false;

@@ -87,6 +87,11 @@ impl World<'_> {
     }
 
     fn time_is_up(&mut self) {
+        if self.scenario.broker.queue_messages > 0 && self.scenario.broker.queue_refuses {
+            // Who publishes to a full queue is disconnected, so nobody can promise an end.
+            self.over = true;
+            return;
+        }
         self.model.fail_on_missing();
         if !self.process.is_serving() {
             self.model.fail(Checker::Progress, "broker", "it does not serve, long after the last fault");

@@ -76,7 +76,6 @@ impl World<'_> {
             self.schedule.add(self.process.down_until, Happening::Start);
             return;
         }
-        self.disk.reopen();
         let epoch = self.process.epoch + 1;
         let mut seed = [0; 32];
         let mut draws = self.chance.draws(Domain::BrokerSeed, epoch);
@@ -319,7 +318,7 @@ impl World<'_> {
                 );
             }
             CloseKind::TakenOver => self.effects.count("taken over"),
-            CloseKind::Lost => self.effects.count("keep-alive ran out"),
+            CloseKind::Lost => self.effects.count("given up by the broker"),
             CloseKind::Limit | CloseKind::Normal | CloseKind::Unavailable => {}
         }
         let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
@@ -381,6 +380,12 @@ impl World<'_> {
                 self.end_process(down_us, false);
             }
             (Halt::Storage { .. }, _, Some(index)) => self.stopped_by_disk(index),
+            (Halt::Storage { .. }, Some(down_us), None) if self.process.met_full_disk => {
+                // It was asked to stop and has no space for the last records.
+                self.effects.count("stopped by a full disk");
+                self.model.crashed();
+                self.end_process(down_us, false);
+            }
             (Halt::ShutDown, None, _) | (Halt::Storage { .. }, _, None) => {
                 self.model.fail(Checker::Halt, "broker", format!("it stops without a reason: {fault}"));
             }

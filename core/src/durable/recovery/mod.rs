@@ -451,17 +451,17 @@ impl Recovery {
     }
 
     fn settle(&mut self, now: Now, mut broker: Box<Broker>) -> Step {
-        broker.handle(now, Input::DeadlineReached);
-        // Time stands still until recovery ends, and nobody waits for the record of what expired meanwhile: without
-        // this it would never be written.
-        broker.want_everything();
-        if !broker.is_durable() {
+        loop {
+            // Work that was put off may add records, which are wanted as well.
+            broker.log.want(broker.log.last());
             broker.handle(now, Input::DeadlineReached);
+            if broker.is_durable() || broker.has_stopped() {
+                return Step::Done(Box::new(Ok(Recovered { broker: *broker, report: self.report.clone() })));
+            }
+            if broker.log.is_waiting_for_disk() {
+                return Step::Settle(broker);
+            }
         }
-        if broker.is_durable() || broker.has_stopped() {
-            return Step::Done(Box::new(Ok(Recovered { broker: *broker, report: self.report.clone() })));
-        }
-        Step::Settle(broker)
     }
 
     fn make_broker(&mut self, now: Now, opening: Opening) -> Broker {
