@@ -114,11 +114,6 @@ impl Broker {
         for key in wills {
             self.publish_will(&key);
         }
-        self.want_everything();
-    }
-
-    /// Has every record so far written as soon as it can be.
-    pub(crate) fn want_everything(&mut self) {
         self.log.want(self.log.last());
     }
 }
