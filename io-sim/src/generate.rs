@@ -96,11 +96,14 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
         for _ in 0..draws.between(1, 3) {
             add(draws.below(end_us / 3), subscribe(draws, topics));
         }
-        if draws.percent(30) {
-            for _ in 0..draws.between(1, 6) {
-                let filter = filter(draws, topics);
+        if draws.percent(40) {
+            // A fickle one: few filters, so that what it undoes is often there.
+            let filters = [filter(draws, topics), filter(draws, topics)];
+            for _ in 0..*draws.pick(&[4, 10, 40]) {
+                let filter = draws.pick(&filters).clone();
+                let qos = draws.between(1, 2) as u8;
                 let undo = draws.percent(50);
-                let action = if undo { Action::Unsubscribe { filter } } else { subscribe(draws, topics) };
+                let action = if undo { Action::Unsubscribe { filter } } else { Action::Subscribe { filter, qos } };
                 add(draws.below(end_us), action);
             }
         }

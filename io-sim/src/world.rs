@@ -231,7 +231,10 @@ impl<'a> World<'a> {
                     }
                 }
                 Piece::Finish => {
-                    self.model.attempt_ended(client, attempt, Ending::InOrder);
+                    // A broker that is being stopped does not read a goodbye any more.
+                    let read = self.process.stopping.is_none();
+                    let ending = if read { Ending::InOrder } else { Ending::Abnormal };
+                    self.model.attempt_ended(client, attempt, ending);
                     self.feed(Input::Closed { connection: id, cause: CloseCause::EndOfStream });
                 }
                 Piece::Broken => {
