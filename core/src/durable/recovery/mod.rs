@@ -453,7 +453,7 @@ impl Recovery {
     fn settle(&mut self, now: Now, mut broker: Box<Broker>) -> Step {
         loop {
             // Work that was put off may add records, which are wanted as well.
-            broker.want_everything();
+            broker.log.want(broker.log.last());
             broker.handle(now, Input::DeadlineReached);
             if broker.is_durable() || broker.has_stopped() {
                 return Step::Done(Box::new(Ok(Recovered { broker: *broker, report: self.report.clone() })));
