@@ -103,7 +103,8 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
                 let filter = draws.pick(&filters).clone();
                 let qos = draws.between(1, 2) as u8;
                 let undo = draws.percent(50);
-                let action = if undo { Action::Unsubscribe { filter } } else { Action::Subscribe { filter, qos } };
+                let action =
+                    if undo { Action::Unsubscribe { filter } } else { Action::Subscribe { filter, qos } };
                 add(draws.below(end_us), action);
             }
         }

@@ -26,6 +26,7 @@ use crate::outbox::Outbox;
 use crate::output::{Answer, CloseKind, CloseReason, Halt, Output};
 use crate::routing::subscriptions::Subscriber;
 use crate::session::Attachment;
+use crate::session::departures::Departures;
 use crate::statistics::Statistics;
 use crate::time::{Deadline, Now, WallTime};
 use alloc::borrow::Cow;
@@ -59,8 +60,8 @@ pub struct Broker {
     pub(crate) parked: BTreeSet<ConnectionId>,
     /// Clients whose will waits for room.
     pub(crate) held_wills: BTreeSet<ClientKey>,
-    /// The last record that set, removed or published a will.
-    pub(crate) last_will_change: Lsn,
+    /// What was lately taken away of clients.
+    pub(crate) departures: Departures,
     pub(crate) counters: Statistics,
     /// Connections with something to send.
     to_send: Vec<ConnectionId>,
@@ -122,7 +123,7 @@ impl Broker {
             fan_outs: VecDeque::new(),
             parked: BTreeSet::new(),
             held_wills: BTreeSet::new(),
-            last_will_change: Lsn::NONE,
+            departures: Departures::default(),
             counters: Statistics::default(),
             to_send: Vec::new(),
             subscribers: Vec::new(),
@@ -212,6 +213,11 @@ impl Broker {
         };
         self.state.apply(record, lsn, None);
         lsn
+    }
+
+    /// `lsn` took something of the client's away: answers that say so wait for it.
+    pub(crate) fn note_departure(&mut self, key: &ClientKey, lsn: Lsn) {
+        self.departures.note(key, lsn, self.log.durable());
     }
 
     fn opened(&mut self, id: ConnectionId, listener: ListenerId, peer: Peer) {

@@ -37,7 +37,6 @@ pub struct State {
     next_session: SessionId,
     next_queue: QueueId,
     next_message: MessageId,
-    last_session_removal: Lsn,
     durable_sessions: usize,
     /// Entries of all queues, those that go away included.
     entries: u64,
@@ -113,7 +112,6 @@ impl State {
             next_session: SessionId(1),
             next_queue: QueueId(1),
             next_message: MessageId(1),
-            last_session_removal: Lsn::NONE,
             durable_sessions: 0,
             entries: 0,
             hash_key,
@@ -163,11 +161,6 @@ impl State {
     /// Whether the queue survives.
     pub fn is_durable_queue(&self, id: QueueId) -> bool {
         self.queues.get(&id).is_some_and(|home| home.durable)
-    }
-
-    /// The last record that removed a session: whoever says that there is none waits for it.
-    pub fn last_session_removal(&self) -> Lsn {
-        self.last_session_removal
     }
 
     /// The numbers that the next session and its queue get.
@@ -259,7 +252,7 @@ impl State {
                 session.changed = lsn;
                 queue.horizon.record(horizon, lsn);
             }
-            Record::SessionRemoved { session, at: _ } => self.remove(session, lsn),
+            Record::SessionRemoved { session, at: _ } => self.remove(session),
             Record::Subscribed { session, filters, before } => self.subscribe(session, filters, before, lsn),
             Record::Unsubscribed { session, filters } => self.unsubscribe(session, &filters, lsn),
             Record::RetainedQueued { session, entries, progress } => {
@@ -317,7 +310,7 @@ impl State {
         self.next_queue = self.next_queue.max(QueueId(queue_id.0 + 1));
     }
 
-    fn remove(&mut self, id: SessionId, lsn: Lsn) {
+    fn remove(&mut self, id: SessionId) {
         let session = self.sessions.remove(&id).expect("only sessions that exist are removed");
         self.clients.remove(&session.key);
         self.durable_sessions -= usize::from(session.durable);
@@ -329,7 +322,6 @@ impl State {
         if !home.queue.is_empty() {
             self.doomed.push_back(home.queue);
         }
-        self.last_session_removal = self.last_session_removal.max(lsn);
     }
 
     fn subscribe(&mut self, id: SessionId, filters: Vec<(Box<str>, QoS)>, before: MessageId, lsn: Lsn) {

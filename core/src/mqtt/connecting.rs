@@ -146,7 +146,7 @@ impl Broker {
         if let Some(old) = self.state.session_of(&key) {
             self.remove_session(old);
         }
-        let wait = self.state.last_session_removal();
+        let wait = self.departures.of(&key);
         (self.open_session(key, false).0, false, wait)
     }
 
