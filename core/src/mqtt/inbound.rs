@@ -32,9 +32,24 @@ impl Broker {
         if !self.admit_publish(id, session, publish) {
             return;
         }
+        if self.is_repetition(id, session, publish) {
+            return;
+        }
         if self.has_to_queue(id, publish) || !self.try_publish(id, session, publish) {
             self.park(id, packet());
         }
+    }
+
+    /// Whether it is a repetition, which has been dealt with then. One is never parked: the PUBREL would pass it, and
+    /// it would come to life as a new message.
+    fn is_repetition(&mut self, id: ConnectionId, session: SessionId, publish: &Publish<'_>) -> bool {
+        let Delivery::ExactlyOnce(packet_id) = publish.delivery else { return false };
+        if let Some(lsn) = self.received_lsn(session, packet_id) {
+            // Answered as before, once what the answer says is durable. [MQTT-4.3.3-2]
+            self.acknowledge(id, AckKind::PubRec, packet_id, lsn);
+            return true;
+        }
+        self.has_parked(id, packet_id) // answered when the first one is
     }
 
     /// Whether it has to wait behind what is parked: order is kept per topic and QoS [MQTT-4.6.0-6], and what a
@@ -86,15 +101,6 @@ impl Broker {
 
     /// False: it has to wait for room.
     fn try_publish(&mut self, id: ConnectionId, session: SessionId, publish: &Publish<'_>) -> bool {
-        let known = match publish.delivery {
-            Delivery::ExactlyOnce(packet_id) => self.received_lsn(session, packet_id),
-            Delivery::AtLeastOnce(_) | Delivery::AtMostOnce => None,
-        };
-        if let (Some(lsn), Some(packet_id)) = (known, publish.delivery.packet_id()) {
-            // The same message again: answered as before, once what the answer says is durable. [MQTT-4.3.3-2]
-            self.acknowledge(id, AckKind::PubRec, packet_id, lsn);
-            return true;
-        }
         let received = match publish.delivery {
             Delivery::ExactlyOnce(packet_id) => Some((session, packet_id)),
             Delivery::AtLeastOnce(_) | Delivery::AtMostOnce => None,
@@ -149,6 +155,11 @@ impl Broker {
         connection.parked_at_most_once += usize::from(is_at_most_once(&packet));
         connection.parked.push_back(Bytes::copy_from_slice(&packet));
         self.parked.insert(id);
+    }
+
+    fn has_parked(&self, id: ConnectionId, packet_id: PacketId) -> bool {
+        let wanted = Delivery::ExactlyOnce(packet_id);
+        self.connections[&id].parked.iter().any(|packet| parked_publish(packet).delivery == wanted)
     }
 
     /// Takes parked PUBLISHes up again, until one has to wait again.
