@@ -84,7 +84,7 @@ impl Broker {
         }
         let lsn = self.commit(Record::SessionRemoved { session: id, at: self.now.wall });
         self.note_departure(&key, lsn);
-        if !self.state.doomed.is_empty() && !self.work.contains(&Work::Bury) {
+        if !self.state.doomed.is_empty() && !core::mem::replace(&mut self.burying, true) {
             self.work.push_back(Work::Bury);
         }
         messages

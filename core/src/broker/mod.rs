@@ -66,6 +66,8 @@ pub struct Broker {
     /// Connections with something to send.
     to_send: Vec<ConnectionId>,
     subscribers: Vec<Subscriber>,
+    /// `Work::Bury` is in the list.
+    burying: bool,
     memory_full: bool,
     publishers_held: bool,
     stage: Stage,
@@ -127,6 +129,7 @@ impl Broker {
             counters: Statistics::default(),
             to_send: Vec::new(),
             subscribers: Vec::new(),
+            burying: false,
             memory_full: false,
             publishers_held: false,
             stage: Stage::Serving,

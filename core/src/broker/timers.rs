@@ -61,7 +61,9 @@ impl Broker {
                 Work::Pump(session) => self.pump(session),
                 Work::Owed(session) => self.serve_owed(session),
                 Work::Bury => {
-                    if self.state.bury(budget) == budget {
+                    self.state.bury(budget);
+                    self.burying = !self.state.doomed.is_empty();
+                    if self.burying {
                         self.work.push_back(Work::Bury);
                     }
                 }
