@@ -30,6 +30,8 @@ pub struct Connection {
     pub parked: VecDeque<Bytes>,
     /// Their bytes.
     pub parked_bytes: usize,
+    /// Those of them with QoS 0.
+    pub parked_at_most_once: usize,
     /// Whether the driver was told to pause reading.
     pub paused: bool,
     /// The peer is gone: what it sent is handled to the end, whatever stands in the way.
@@ -66,6 +68,7 @@ impl Connection {
             replies: VecDeque::new(),
             parked: VecDeque::new(),
             parked_bytes: 0,
+            parked_at_most_once: 0,
             paused: false,
             closing: false,
             last_received: now,
@@ -74,10 +77,13 @@ impl Connection {
         }
     }
 
-    /// Whether its input has to wait: too many replies are held, or too much is parked.
+    /// Whether its input has to wait: too many replies are held, too much is parked, or its peer asks for more and
+    /// more answers that it does not read. Deliveries alone stop at the first `unsent_bytes`.
     pub fn is_blocked(&self, limits: &Limits) -> bool {
         !self.closing
-            && (self.replies.len() >= limits.held_replies || self.parked_bytes >= limits.parked_bytes)
+            && (self.replies.len() >= limits.held_replies
+                || self.parked_bytes >= limits.parked_bytes
+                || self.send.unsent() / 2 >= limits.unsent_bytes)
     }
 
     /// Whether what came in has at least one whole packet, as far as one can see.

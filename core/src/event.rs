@@ -149,7 +149,7 @@ impl fmt::Display for Event {
             ),
             Event::DiskHasRoom => f.write_str("the disk has room again: publishers go on"),
             Event::MemoryFull => f.write_str(
-                "messages held in memory reached limits.bodies_bytes: publishers are held until consumers catch up",
+                "messages held in memory take limits.memory_bytes: publishers are held until consumers catch up",
             ),
             Event::MemoryHasRoom => f.write_str("messages in memory are below their bound again: publishers go on"),
             Event::SegmentOpened { segment } => write!(f, "the log goes on in segment {segment}"),

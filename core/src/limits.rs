@@ -52,6 +52,8 @@ pub struct Limits {
     pub topic_levels: usize,
     /// Bytes of a client identifier: at most 65,535.
     pub client_id_bytes: usize,
+    /// Sessions, durable and clean. A client that would need one more is refused (CONNACK 3).
+    pub sessions: usize,
     /// Subscriptions of one client.
     pub subscriptions: usize,
     /// QoS 1 and 2 messages that are on their way to one subscriber: 1 to 65,534.
@@ -64,14 +66,15 @@ pub struct Limits {
     pub queue_bytes: u64,
     /// What happens at either.
     pub queue_overflow: Overflow,
-    /// Bytes of all bodies held in memory; beyond it publishers are held as on a full disk.
-    pub bodies_bytes: u64,
+    /// Bytes that all messages held take in memory: bodies, topics and a fixed charge for each message and for each
+    /// queue that it stands in. Beyond it publishers are held as on a full disk.
+    pub memory_bytes: u64,
     /// Milliseconds until a durable session whose client stays away is removed; 0 means never.
     pub session_expiry_ms: u64,
     /// Retained messages. A PUBLISH that would make one more is refused as at a full queue.
     pub retained: usize,
     /// Bytes ordered to be sent to one connection and not taken yet, above which QoS 0 messages for it are
-    /// dropped and counted, and QoS 1 and 2 stay in the queue.
+    /// dropped and counted, and QoS 1 and 2 stay in the queue; at twice as many it is not read.
     pub unsent_bytes: usize,
     /// Acknowledgements that one connection may have waiting for the disk, above which it is not read.
     pub held_replies: usize,
@@ -100,13 +103,14 @@ impl Default for Limits {
             topic_bytes: 4096,
             topic_levels: 128,
             client_id_bytes: 1024,
+            sessions: 1_000_000,
             subscriptions: 10_000,
             inflight: 100,
             received_ids: 10_000,
             queue_messages: 0,
             queue_bytes: 0,
             queue_overflow: Overflow::DropOldest,
-            bodies_bytes: 4 * 1024 * 1024 * 1024,
+            memory_bytes: 4 * 1024 * 1024 * 1024,
             session_expiry_ms: 30 * 24 * 3600 * 1000,
             retained: 1_000_000,
             unsent_bytes: 16 * 1024 * 1024,
@@ -183,10 +187,11 @@ impl Settings {
         rule((1..=65_535).contains(&limits.topic_bytes), "topic_bytes", "between 1 and 65535")?;
         rule(limits.topic_levels >= 1, "topic_levels", "at least 1")?;
         rule((23..=65_535).contains(&limits.client_id_bytes), "client_id_bytes", "between 23 and 65535")?;
+        rule(limits.sessions >= 1, "sessions", "at least 1")?;
         rule(limits.subscriptions >= 1, "subscriptions", "at least 1")?;
         rule((1..=65_534).contains(&limits.inflight), "inflight", "between 1 and 65534")?;
         rule((1..=65_535).contains(&limits.received_ids), "received_ids", "between 1 and 65535")?;
-        rule(limits.bodies_bytes >= limits.packet_bytes as u64, "bodies_bytes", "at least packet_bytes")?;
+        rule(limits.memory_bytes >= limits.packet_bytes as u64, "memory_bytes", "at least packet_bytes")?;
         rule(limits.retained >= 1, "retained", "at least 1")?;
         rule(limits.unsent_bytes >= 1, "unsent_bytes", "at least 1")?;
         rule(limits.held_replies >= 1, "held_replies", "at least 1")?;

@@ -69,7 +69,7 @@ impl Broker {
         if let Some(away_since) = session.away_since {
             self.away.remove(&(away_since, id));
         }
-        let (queue_id, durable) = (session.queue, session.durable);
+        let (key, queue_id, durable) = (session.key.clone(), session.queue, session.durable);
         let queue = self.state.queue(queue_id).expect("a session owns a queue");
         let messages = queue.len() as u64;
         if durable {
@@ -82,8 +82,9 @@ impl Broker {
                 self.message_event(|| Event::Dropped { message: Some(message), queue: queue_id, reason });
             }
         }
-        self.commit(Record::SessionRemoved { session: id, at: self.now.wall });
-        if !self.state.doomed.is_empty() && !self.work.contains(&Work::Bury) {
+        let lsn = self.commit(Record::SessionRemoved { session: id, at: self.now.wall });
+        self.note_departure(&key, lsn);
+        if !self.state.doomed.is_empty() && !core::mem::replace(&mut self.burying, true) {
             self.work.push_back(Work::Bury);
         }
         messages

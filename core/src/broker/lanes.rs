@@ -75,7 +75,7 @@ impl Broker {
         self.list(id);
         self.resume_reading(id);
         if let Some(session) = session.filter(|_| opened) {
-            self.pump(session);
+            self.begin_deliveries(session);
         }
     }
 

@@ -26,6 +26,7 @@ use crate::outbox::Outbox;
 use crate::output::{Answer, CloseKind, CloseReason, Halt, Output};
 use crate::routing::subscriptions::Subscriber;
 use crate::session::Attachment;
+use crate::session::departures::Departures;
 use crate::statistics::Statistics;
 use crate::time::{Deadline, Now, WallTime};
 use alloc::borrow::Cow;
@@ -59,12 +60,14 @@ pub struct Broker {
     pub(crate) parked: BTreeSet<ConnectionId>,
     /// Clients whose will waits for room.
     pub(crate) held_wills: BTreeSet<ClientKey>,
-    /// The last record that set, removed or published a will.
-    pub(crate) last_will_change: Lsn,
+    /// What was lately taken away of clients.
+    pub(crate) departures: Departures,
     pub(crate) counters: Statistics,
     /// Connections with something to send.
     to_send: Vec<ConnectionId>,
     subscribers: Vec<Subscriber>,
+    /// `Work::Bury` is in the list.
+    burying: bool,
     memory_full: bool,
     publishers_held: bool,
     stage: Stage,
@@ -122,10 +125,11 @@ impl Broker {
             fan_outs: VecDeque::new(),
             parked: BTreeSet::new(),
             held_wills: BTreeSet::new(),
-            last_will_change: Lsn::NONE,
+            departures: Departures::default(),
             counters: Statistics::default(),
             to_send: Vec::new(),
             subscribers: Vec::new(),
+            burying: false,
             memory_full: false,
             publishers_held: false,
             stage: Stage::Serving,
@@ -214,6 +218,11 @@ impl Broker {
         lsn
     }
 
+    /// `lsn` took something of the client's away: answers that say so wait for it.
+    pub(crate) fn note_departure(&mut self, key: &ClientKey, lsn: Lsn) {
+        self.departures.note(key, lsn, self.log.durable());
+    }
+
     fn opened(&mut self, id: ConnectionId, listener: ListenerId, peer: Peer) {
         let limit = self.settings.limits.connections;
         let refusal: Option<Cow<'static, str>> = if self.stage != Stage::Serving {
@@ -239,7 +248,9 @@ impl Broker {
         let before = connection.send.unsent();
         connection.send.sent(bytes);
         let after = connection.send.unsent();
-        let Some(session) = connection.session() else { return };
+        let session = connection.session();
+        self.resume_reading(id);
+        let Some(session) = session else { return };
         if before >= bound && after < bound {
             self.pump(session);
         }

@@ -20,8 +20,8 @@ impl Broker {
 
     /// Notes when there is no room, or room again; then publishers go on.
     pub(super) fn check_room(&mut self) {
-        let bytes = self.state.messages.body_bytes();
-        let most = self.settings.limits.bodies_bytes;
+        let bytes = self.state.held_bytes();
+        let most = self.settings.limits.memory_bytes;
         if !self.memory_full && bytes >= most {
             self.memory_full = true;
             self.event(|| Event::MemoryFull);

@@ -31,9 +31,14 @@ impl Broker {
             }
         }
         self.do_work(self.settings.limits.turn_work);
+        let segment = self.log.segment();
         let state = &mut self.state;
         self.log
             .due(self.now, &self.settings, &mut self.outbox, |message, place| state.written(message, place));
+        let now_in = self.log.segment();
+        if now_in != segment {
+            self.event(|| Event::SegmentOpened { segment: now_in });
+        }
     }
 
     /// Does so many pieces of work.
@@ -56,7 +61,9 @@ impl Broker {
                 Work::Pump(session) => self.pump(session),
                 Work::Owed(session) => self.serve_owed(session),
                 Work::Bury => {
-                    if self.state.bury(budget) == budget {
+                    self.state.bury(budget);
+                    self.burying = !self.state.doomed.is_empty();
+                    if self.burying {
                         self.work.push_back(Work::Bury);
                     }
                 }

@@ -414,3 +414,6 @@ impl Fields<'_> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

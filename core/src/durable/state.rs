@@ -37,8 +37,9 @@ pub struct State {
     next_session: SessionId,
     next_queue: QueueId,
     next_message: MessageId,
-    last_session_removal: Lsn,
     durable_sessions: usize,
+    /// Entries of all queues, those that go away included.
+    entries: u64,
     hash_key: u64,
 }
 
@@ -89,6 +90,9 @@ pub struct Owed {
     pub after: Option<Box<str>>,
 }
 
+/// What one entry of a queue takes, with the queue's room to grow.
+const ENTRY_BYTES: u64 = 64;
+
 struct QueueOfSession {
     queue: Queue,
     durable: bool,
@@ -108,8 +112,8 @@ impl State {
             next_session: SessionId(1),
             next_queue: QueueId(1),
             next_message: MessageId(1),
-            last_session_removal: Lsn::NONE,
             durable_sessions: 0,
+            entries: 0,
             hash_key,
         }
     }
@@ -122,6 +126,11 @@ impl State {
     /// Durable sessions.
     pub fn durable_session_count(&self) -> usize {
         self.durable_sessions
+    }
+
+    /// Bytes that all messages and their places in queues take in memory, about.
+    pub fn held_bytes(&self) -> u64 {
+        self.messages.held_bytes() + self.entries * ENTRY_BYTES
     }
 
     /// The session of a client.
@@ -152,11 +161,6 @@ impl State {
     /// Whether the queue survives.
     pub fn is_durable_queue(&self, id: QueueId) -> bool {
         self.queues.get(&id).is_some_and(|home| home.durable)
-    }
-
-    /// The last record that removed a session: whoever says that there is none waits for it.
-    pub fn last_session_removal(&self) -> Lsn {
-        self.last_session_removal
     }
 
     /// The numbers that the next session and its queue get.
@@ -248,7 +252,7 @@ impl State {
                 session.changed = lsn;
                 queue.horizon.record(horizon, lsn);
             }
-            Record::SessionRemoved { session, at: _ } => self.remove(session, lsn),
+            Record::SessionRemoved { session, at: _ } => self.remove(session),
             Record::Subscribed { session, filters, before } => self.subscribe(session, filters, before, lsn),
             Record::Unsubscribed { session, filters } => self.unsubscribe(session, &filters, lsn),
             Record::RetainedQueued { session, entries, progress } => {
@@ -306,7 +310,7 @@ impl State {
         self.next_queue = self.next_queue.max(QueueId(queue_id.0 + 1));
     }
 
-    fn remove(&mut self, id: SessionId, lsn: Lsn) {
+    fn remove(&mut self, id: SessionId) {
         let session = self.sessions.remove(&id).expect("only sessions that exist are removed");
         self.clients.remove(&session.key);
         self.durable_sessions -= usize::from(session.durable);
@@ -318,7 +322,6 @@ impl State {
         if !home.queue.is_empty() {
             self.doomed.push_back(home.queue);
         }
-        self.last_session_removal = self.last_session_removal.max(lsn);
     }
 
     fn subscribe(&mut self, id: SessionId, filters: Vec<(Box<str>, QoS)>, before: MessageId, lsn: Lsn) {
@@ -359,6 +362,7 @@ impl State {
             home.queue.push(Entry { position, message, lsn, delivery, stage: Stage::Queued }, bytes);
             self.messages.retain(message);
         }
+        self.entries += entries.len() as u64;
         match progress {
             Progress::Done => drop(session.owed.pop_front()),
             Progress::After(topic) => {
@@ -381,6 +385,7 @@ impl State {
             let (position, delivery) = (recipient.position, recipient.delivery);
             home.queue.push(Entry { position, message, lsn, delivery, stage: Stage::Queued }, bytes);
         }
+        self.entries += recipients.len() as u64;
         let references = recipients.len() as u32 + u32::from(retain == Retain::Set);
         if retain != Retain::Not {
             let vhost = self.vhost(&vhost);
@@ -416,9 +421,9 @@ impl State {
         let home = self.queues.get_mut(&queue).expect("only queues that exist settle");
         let messages = &mut self.messages;
         let bytes = |id| messages.find(id).map_or(0, |stored| stored.message.body().len() as u64);
-        if let Some(entry) = home.queue.settle(position, bytes, lsn)
-            && entry.stage == Stage::Queued
-        {
+        let Some(entry) = home.queue.settle(position, bytes, lsn) else { return };
+        self.entries -= 1;
+        if entry.stage == Stage::Queued {
             messages.release(entry.message);
         }
     }
@@ -432,6 +437,7 @@ impl State {
             match queue.dismantle() {
                 Some(entry) => {
                     buried += 1;
+                    self.entries -= 1;
                     if entry.stage == Stage::Queued {
                         self.messages.release(entry.message);
                     }

@@ -55,6 +55,11 @@ impl Message {
         }
     }
 
+    /// Bytes of all its parts.
+    pub fn bytes(&self) -> u64 {
+        self.data.len() as u64
+    }
+
     /// Topic name or routing key.
     pub fn address(&self) -> &[u8] {
         &self.data[..self.address_bytes as usize]

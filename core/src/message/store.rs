@@ -10,7 +10,11 @@ use hashbrown::HashMap;
 pub struct MessageStore {
     messages: HashMap<MessageId, Stored, FixedState>,
     body_bytes: u64,
+    held_bytes: u64,
 }
+
+/// What keeping a message takes besides its parts: its entry in the table, with the table's room to grow.
+const MESSAGE_BYTES: u64 = 256;
 
 /// A message and what is known of it.
 pub struct Stored {
@@ -24,7 +28,11 @@ pub struct Stored {
 impl MessageStore {
     /// No messages.
     pub fn new(hash_key: u64) -> MessageStore {
-        MessageStore { messages: HashMap::with_hasher(FixedState::with_seed(hash_key)), body_bytes: 0 }
+        MessageStore {
+            messages: HashMap::with_hasher(FixedState::with_seed(hash_key)),
+            body_bytes: 0,
+            held_bytes: 0,
+        }
     }
 
     /// Messages held.
@@ -42,6 +50,11 @@ impl MessageStore {
         self.body_bytes
     }
 
+    /// Bytes that they take in memory, about.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
     /// The message, if anybody refers to it.
     pub fn find(&self, id: MessageId) -> Option<&Stored> {
         self.messages.get(&id)
@@ -53,6 +66,7 @@ impl MessageStore {
             return;
         }
         self.body_bytes += message.body().len() as u64;
+        self.held_bytes += message.bytes() + MESSAGE_BYTES;
         let before = self.messages.insert(id, Stored { message, place, references });
         assert!(before.is_none(), "message {id} inserted twice");
     }
@@ -69,6 +83,7 @@ impl MessageStore {
         stored.references -= 1;
         if stored.references == 0 {
             self.body_bytes -= stored.message.body().len() as u64;
+            self.held_bytes -= stored.message.bytes() + MESSAGE_BYTES;
             self.messages.remove(&id);
         }
     }

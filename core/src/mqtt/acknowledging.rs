@@ -4,7 +4,7 @@ use super::packet::{AckKind, PacketId, QoS};
 use crate::broker::Broker;
 use crate::durable::record::Record;
 use crate::event::Event;
-use crate::ids::{ConnectionId, QueueId, QueuePosition, SessionId};
+use crate::ids::{ConnectionId, QueueId, SessionId};
 use crate::queue::{Entry, Stage};
 
 impl Broker {
@@ -17,7 +17,8 @@ impl Broker {
     ) {
         let attachment = &self.attachments[&session];
         let (queue, cursor) = (attachment.queue, attachment.cursor);
-        let entry = self.in_flight(queue, cursor, packet_id);
+        let found = self.entry_of(queue, packet_id);
+        let entry = found.filter(|entry| entry.position < cursor);
         match (kind, entry.map(|entry| (entry.delivery.qos, entry.stage, entry))) {
             (AckKind::PubAck, Some((QoS::AtLeastOnce, _, entry))) => self.settle(session, queue, &entry),
             (AckKind::PubRec, Some((QoS::ExactlyOnce, Stage::Queued, entry))) => {
@@ -28,12 +29,7 @@ impl Broker {
             (AckKind::PubRec, Some((QoS::ExactlyOnce, _, entry))) => {
                 self.acknowledge(id, AckKind::PubRel, packet_id, entry.lsn);
             }
-            (AckKind::PubRec, None) => {
-                // Not known (any more): the subscriber is helped to forget it, too.
-                let settled =
-                    self.state.queue(queue).map_or(crate::ids::Lsn::NONE, |queue| queue.last_settlement());
-                self.acknowledge(id, AckKind::PubRel, packet_id, settled);
-            }
+            (AckKind::PubRec, None) => self.on_early_pubrec(id, queue, found, packet_id),
             (AckKind::PubComp, Some((QoS::ExactlyOnce, Stage::Releasing, entry))) => {
                 self.settle(session, queue, &entry);
             }
@@ -44,14 +40,39 @@ impl Broker {
         }
     }
 
-    /// The entry that was sent under this identifier and is not settled.
-    fn in_flight(&self, queue: QueueId, cursor: QueuePosition, packet_id: PacketId) -> Option<Entry> {
+    /// PUBREC for what is not in flight on this connection. It may have been sent on an earlier one:
+    ///
+    /// 1. PUBLISH, then the connection breaks. 2. The client comes back; its PUBREC arrives before the PUBLISH was
+    ///    sent again. 3. Told PUBREL as for something unknown, it forgets the id. 4. PUBLISH comes again: twice.
+    fn on_early_pubrec(
+        &mut self,
+        id: ConnectionId,
+        queue_id: QueueId,
+        found: Option<Entry>,
+        packet_id: PacketId,
+    ) {
+        let Some(queue) = self.state.queue(queue_id) else { return };
+        let (sent_to, settled) = (queue.sent_to(), queue.last_settlement());
+        let sent = found.filter(|entry| entry.position < sent_to && entry.delivery.qos == QoS::ExactlyOnce);
+        let wait = match sent.map(|entry| (entry.stage, entry)) {
+            Some((Stage::Queued, Entry { position, .. })) => {
+                self.commit(Record::Releasing { queue: queue_id, position })
+            }
+            Some((Stage::Releasing | Stage::Settled, entry)) => entry.lsn,
+            // Not known (any more): the subscriber is helped to forget it, too.
+            None => settled,
+        };
+        self.acknowledge(id, AckKind::PubRel, packet_id, wait);
+    }
+
+    /// The entry that is sent under this identifier and is not settled.
+    fn entry_of(&self, queue: QueueId, packet_id: PacketId) -> Option<Entry> {
         let queue = self.state.queue(queue)?;
         let front = queue.front();
         // Fewer than 65,535 positions are in flight, so the identifier names one of them.
         let wanted = u64::from(packet_id.get()) - 1;
         let position = front.plus((wanted + 65_535 - front.0 % 65_535) % 65_535);
-        queue.find(position).filter(|_| position < cursor).copied()
+        queue.find(position).copied()
     }
 
     fn settle(&mut self, session: SessionId, queue: QueueId, entry: &Entry) {

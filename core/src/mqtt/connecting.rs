@@ -30,18 +30,19 @@ impl Broker {
             }
         };
         let Some(client) = self.client_id(id, connect, level) else { return };
+        if let Some(will) = &connect.will
+            && !self.topic_is_within_limits(id, will.topic.as_str())
+        {
+            return; // no return code fits [MQTT-3.2.2-6]
+        }
         let key = ClientKey { vhost: DEFAULT_VHOST.into(), client: client.as_str().into() };
-        if self.is_unavailable_for(&key, connect) {
-            let text = "the disk is full: what this client asks for cannot be recorded";
-            let code = ConnectReturnCode::ServerUnavailable;
-            return self.refuse(id, code, CloseKind::Unavailable, "", text.into());
+        if let Some(text) = self.unavailable_for(&key, connect) {
+            return self.refuse_for_now(id, text);
         }
         self.take_over(&key, connect.clean_session);
-        if self.held_wills.contains(&key) {
-            // The will of the connection that just ended waits for room: a new one must not take its place.
-            let text = "the disk is full: the will of the connection before cannot be published yet";
-            let code = ConnectReturnCode::ServerUnavailable;
-            return self.refuse(id, code, CloseKind::Unavailable, "", text.into());
+        // The will of the connection that just ended may wait for room: a new one must not take its place.
+        if let Some(text) = self.unavailable_for(&key, connect) {
+            return self.refuse_for_now(id, text);
         }
         let (session, present, wait) = match connect.clean_session {
             true => self.begin_clean(key.clone()),
@@ -56,9 +57,11 @@ impl Broker {
             durable: !connect.clean_session,
             present,
         });
-        let reply = Reply::Opening(connack::encode(ConnectReturnCode::Accepted, present)); // [MQTT-3.2.2-1..3]
+        // In MQTT 3.1 the byte of session present is reserved (MQTT 3.1 §3.2).
+        let told = present && level == ProtocolLevel::V3_1_1;
+        let reply = Reply::Opening(connack::encode(ConnectReturnCode::Accepted, told)); // [MQTT-3.2.2-1..3]
         self.reply(id, wait, reply);
-        self.pump(session);
+        self.begin_deliveries(session);
     }
 
     /// The client's identifier, or one of our own. None: it was refused.
@@ -90,12 +93,25 @@ impl Broker {
         Some(format!("vowmq-{:016x}-{}", self.seed.client_id_key(), id))
     }
 
-    /// Whether the disk is too full for what the client asks for.
-    fn is_unavailable_for(&self, key: &ClientKey, connect: &Connect<'_>) -> bool {
-        let new = !connect.clean_session && self.state.session_of(key).is_none();
-        self.held_wills.contains(key)
-            || (self.log.is_full() && new)
-            || (self.log.is_nearly_out_of_reserve() && (!connect.clean_session || connect.will.is_some()))
+    /// What stands in the way of serving the client now.
+    fn unavailable_for(&self, key: &ClientKey, connect: &Connect<'_>) -> Option<&'static str> {
+        let new = self.state.session_of(key).is_none();
+        let kept = !connect.clean_session;
+        if self.held_wills.contains(key) {
+            Some("the disk is full: the will of the connection before cannot be published yet")
+        } else if (self.log.is_full() && kept && new)
+            || (self.log.is_nearly_out_of_reserve() && (kept || connect.will.is_some()))
+        {
+            Some("the disk is full: what this client asks for cannot be recorded")
+        } else if new && self.state.session_count() >= self.settings.limits.sessions {
+            Some("limits.sessions exist already")
+        } else {
+            None
+        }
+    }
+
+    fn refuse_for_now(&mut self, id: ConnectionId, text: &'static str) {
+        self.refuse(id, ConnectReturnCode::ServerUnavailable, CloseKind::Unavailable, "", text.into());
     }
 
     /// Refuses: CONNACK with a code and without a session, then the end. [MQTT-3.2.2-4], [MQTT-3.2.2-5]
@@ -130,7 +146,7 @@ impl Broker {
         if let Some(old) = self.state.session_of(&key) {
             self.remove_session(old);
         }
-        let wait = self.state.last_session_removal();
+        let wait = self.departures.of(&key);
         (self.open_session(key, false).0, false, wait)
     }
 

@@ -9,7 +9,8 @@
 use super::packet::frame::{self, Framed};
 use super::packet::{AckKind, Packet, PacketId, ProtocolLevel, Violation};
 use crate::broker::{Broker, Ending, Work};
-use crate::ids::{ConnectionId, SessionId};
+use crate::connection::Reply;
+use crate::ids::{ConnectionId, Lsn, SessionId};
 use crate::output::{CloseKind, CloseReason};
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -145,8 +146,18 @@ impl Broker {
             Packet::Ack(kind, packet_id) => self.on_acknowledgement(id, session, kind, packet_id),
             Packet::Subscribe(subscribe) => self.on_subscribe(id, session, &subscribe),
             Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(id, session, &unsubscribe),
-            Packet::PingRequest => self.send(id, &[0xd0, 0]), // [MQTT-3.12.4-1]; passes what is held
+            Packet::PingRequest => self.on_ping(id),
             Packet::Disconnect => self.on_disconnect(id, session),
+        }
+    }
+
+    /// PINGREQ: its answer passes what is held [MQTT-3.12.4-1], but never CONNACK [MQTT-3.2.0-1].
+    fn on_ping(&mut self, id: ConnectionId) {
+        const PINGRESP: [u8; 2] = [0xd0, 0];
+        let client = self.connections.get(&id).and_then(|connection| connection.client.as_ref());
+        match client.is_some_and(|client| client.accepted) {
+            true => self.send(id, &PINGRESP),
+            false => self.reply(id, Lsn::NONE, Reply::Long(PINGRESP.into())),
         }
     }
 
@@ -171,14 +182,8 @@ impl Broker {
     }
 
     /// Sends an acknowledgement once `wait` is durable.
-    pub(crate) fn acknowledge(
-        &mut self,
-        id: ConnectionId,
-        kind: AckKind,
-        packet_id: PacketId,
-        wait: crate::ids::Lsn,
-    ) {
-        self.reply(id, wait, crate::connection::Reply::Short(kind.encode(packet_id)));
+    pub(crate) fn acknowledge(&mut self, id: ConnectionId, kind: AckKind, packet_id: PacketId, wait: Lsn) {
+        self.reply(id, wait, Reply::Short(kind.encode(packet_id)));
     }
 
     /// A reason with the client's name.

@@ -32,24 +32,34 @@ impl Broker {
         if !self.admit_publish(id, session, publish) {
             return;
         }
-        if let Delivery::ExactlyOnce(packet_id) = publish.delivery {
-            // A repetition is never parked: the PUBREL would pass it, and it would come to life as a new message.
-            if self.received_lsn(session, packet_id).is_some() {
-                self.try_publish(id, session, publish);
-                return;
-            }
-            if self.has_parked(id, packet_id) {
-                return; // answered when the first one is
-            }
+        if self.is_repetition(id, session, publish) {
+            return;
         }
-        // Later ones wait behind parked ones; QoS 0 only behind QoS 0, which was parked to be retained. [MQTT-4.6.0-6]
-        let parked = &self.connections[&id].parked;
-        let waits = match publish.delivery {
-            Delivery::AtMostOnce => parked.iter().any(|packet| packet[0] & 0x06 == 0),
-            Delivery::AtLeastOnce(_) | Delivery::ExactlyOnce(_) => !parked.is_empty(),
-        };
-        if waits || !self.try_publish(id, session, publish) {
+        if self.has_to_queue(id, publish) || !self.try_publish(id, session, publish) {
             self.park(id, packet());
+        }
+    }
+
+    /// Whether it is a repetition, which has been dealt with then. One is never parked: the PUBREL would pass it, and
+    /// it would come to life as a new message.
+    fn is_repetition(&mut self, id: ConnectionId, session: SessionId, publish: &Publish<'_>) -> bool {
+        let Delivery::ExactlyOnce(packet_id) = publish.delivery else { return false };
+        if let Some(lsn) = self.received_lsn(session, packet_id) {
+            // Answered as before, once what the answer says is durable. [MQTT-4.3.3-2]
+            self.acknowledge(id, AckKind::PubRec, packet_id, lsn);
+            return true;
+        }
+        self.has_parked(id, packet_id) // answered when the first one is
+    }
+
+    /// Whether it has to wait behind what is parked: order is kept per topic and QoS [MQTT-4.6.0-6], and what a
+    /// topic retains is the last that was published.
+    fn has_to_queue(&self, id: ConnectionId, publish: &Publish<'_>) -> bool {
+        let connection = &self.connections[&id];
+        let any = !connection.parked.is_empty();
+        match publish.delivery {
+            Delivery::AtMostOnce => connection.parked_at_most_once > 0 || (publish.retain && any),
+            Delivery::AtLeastOnce(_) | Delivery::ExactlyOnce(_) => any,
         }
     }
 
@@ -91,15 +101,6 @@ impl Broker {
 
     /// False: it has to wait for room.
     fn try_publish(&mut self, id: ConnectionId, session: SessionId, publish: &Publish<'_>) -> bool {
-        let known = match publish.delivery {
-            Delivery::ExactlyOnce(packet_id) => self.received_lsn(session, packet_id),
-            Delivery::AtLeastOnce(_) | Delivery::AtMostOnce => None,
-        };
-        if let (Some(lsn), Some(packet_id)) = (known, publish.delivery.packet_id()) {
-            // The same message again: answered as before, once what the answer says is durable. [MQTT-4.3.3-2]
-            self.acknowledge(id, AckKind::PubRec, packet_id, lsn);
-            return true;
-        }
         let received = match publish.delivery {
             Delivery::ExactlyOnce(packet_id) => Some((session, packet_id)),
             Delivery::AtLeastOnce(_) | Delivery::AtMostOnce => None,
@@ -151,6 +152,7 @@ impl Broker {
         self.counters.parked += 1;
         let connection = self.connections.get_mut(&id).expect("it sent the PUBLISH that is parked");
         connection.parked_bytes += packet.len();
+        connection.parked_at_most_once += usize::from(is_at_most_once(&packet));
         connection.parked.push_back(Bytes::copy_from_slice(&packet));
         self.parked.insert(id);
     }
@@ -172,6 +174,7 @@ impl Broker {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.parked.pop_front();
                 connection.parked_bytes -= packet.len();
+                connection.parked_at_most_once -= usize::from(is_at_most_once(&packet));
             }
         }
         self.parked.remove(&id);
@@ -182,6 +185,10 @@ impl Broker {
     pub(super) fn wrong_kind(&mut self, id: ConnectionId) {
         self.violated(id, Violation::AckOfWrongKind);
     }
+}
+
+fn is_at_most_once(packet: &Bytes) -> bool {
+    packet[0] & 0x06 == 0
 }
 
 /// A PUBLISH that was parked, decoded again.

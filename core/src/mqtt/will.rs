@@ -12,28 +12,28 @@ impl Broker {
     /// Keeps the client's will, or makes sure that there is none; what its CONNACK waits for.
     pub(super) fn leave_will(&mut self, key: ClientKey, connect: &Connect<'_>) -> Lsn {
         let Some(will) = &connect.will else {
-            if self.state.wills.contains_key(&key) {
-                self.commit(Record::WillRemoved { key });
-            }
-            return self.last_will_change;
+            self.remove_will(&key);
+            return self.departures.of(&key);
         };
         let parts =
             MessageParts { address: will.topic.as_str().as_bytes(), properties: &[], body: will.payload };
         let content = Message::new(Origin::Mqtt3, will.qos as u8, self.now.wall, parts);
         // A will of a clean session with QoS 0 promises nothing: it costs no sync.
         let durable = !connect.clean_session || will.qos != QoS::AtMostOnce;
-        let lsn = self.commit(Record::WillSet { key, will: Will { content, retain: will.retain, durable } });
-        self.last_will_change = self.last_will_change.max(lsn);
-        lsn
+        self.commit(Record::WillSet { key, will: Will { content, retain: will.retain, durable } })
     }
 
     /// The client said goodbye. [MQTT-3.1.2-10]
     pub(crate) fn void_will(&mut self, session: SessionId) {
         let Some(session) = self.state.session(session) else { return };
         let key = session.key.clone();
-        if self.state.wills.contains_key(&key) {
-            let lsn = self.commit(Record::WillRemoved { key });
-            self.last_will_change = self.last_will_change.max(lsn);
+        self.remove_will(&key);
+    }
+
+    fn remove_will(&mut self, key: &ClientKey) {
+        if self.state.wills.contains_key(key) {
+            let lsn = self.commit(Record::WillRemoved { key: key.clone() });
+            self.note_departure(key, lsn);
         }
     }
 
@@ -56,14 +56,14 @@ impl Broker {
         match published {
             Published::Stored(lsn) => {
                 self.held_wills.remove(key);
-                self.last_will_change = self.last_will_change.max(lsn);
+                self.note_departure(key, lsn);
             }
             Published::Held => {
                 self.held_wills.insert(key.clone());
             }
             Published::Refused(_) => {
                 self.held_wills.remove(key);
-                self.commit(Record::WillRemoved { key: key.clone() });
+                self.remove_will(key);
             }
         }
     }

@@ -85,8 +85,9 @@ impl RetainedTopics {
     ) -> Progress {
         let prefix = filter.literal_prefix();
         let from = match after {
+            // The empty topic, which none is, stands for "nothing seen yet".
+            None | Some("") => Bound::Included(prefix),
             Some(topic) => Bound::Excluded(topic),
-            None => Bound::Included(prefix),
         };
         let mut last: Option<&str> = after;
         let range = self.topics.range::<str, _>((from, Bound::Unbounded));
@@ -96,7 +97,6 @@ impl RetainedTopics {
             }
             let fits = retained.message < before && filter.matches(topic);
             if seen >= budget || (fits && !found(topic, retained.message)) {
-                // Nothing seen yet: begin again at the beginning, which the empty topic stands for.
                 return Progress::After(last.unwrap_or_default().into());
             }
             last = Some(topic);

@@ -1,6 +1,7 @@
 //! What a session is while its client is connected. What it is for ever is in `durable::state`.
 
 mod deliveries;
+pub mod departures;
 mod owed;
 
 pub use deliveries::packet_id;

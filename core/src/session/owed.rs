@@ -15,6 +15,9 @@ const PIECE: usize = 512;
 impl Broker {
     /// Goes on with what the session is owed first.
     pub(crate) fn serve_owed(&mut self, id: SessionId) {
+        if self.waits_for_connack(id) {
+            return; // goes on behind it: QoS 0 would be lost before
+        }
         if self.reads_too_slowly_for_owed(id) {
             return; // goes on when its connection has sent something
         }
@@ -63,6 +66,20 @@ impl Broker {
                 fits
             });
         Some((messages, progress))
+    }
+
+    /// What comes with a CONNACK: deliveries, and the retained messages that are owed.
+    pub(crate) fn begin_deliveries(&mut self, id: SessionId) {
+        self.pump(id);
+        if self.state.session(id).is_some_and(|session| !session.owed.is_empty()) {
+            self.work.push_back(Work::Owed(id));
+        }
+    }
+
+    fn waits_for_connack(&self, id: SessionId) -> bool {
+        let connection = self.attachments.get(&id).and_then(|a| self.connections.get(&a.connection));
+        let client = connection.and_then(|connection| connection.client.as_ref());
+        client.is_some_and(|client| !client.accepted)
     }
 
     fn reads_too_slowly_for_owed(&self, id: SessionId) -> bool {

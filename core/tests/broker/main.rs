@@ -1,7 +1,17 @@
 //! The core, tested through `Broker` and `Recovery` alone: bytes and disk results in, bytes and disk orders out.
 
 mod acknowledgement_table;
+mod connecting;
 mod crashes;
+mod limits;
+mod public_reports;
+mod public_reports_storage;
+mod publishing;
 mod recovery;
+mod retained;
 mod room;
+mod sessions;
+mod subscribing;
 mod support;
+mod wills;
+mod wire;

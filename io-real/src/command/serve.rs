@@ -186,6 +186,15 @@ fn reload(
             return;
         }
     };
+    // The segments are as they were at start, so the other settings have to fit to those.
+    let mut settings = new.settings;
+    settings.segment_bytes = configuration.settings.segment_bytes;
+    if let Err(error) = settings.check() {
+        tracing::error!(
+            "the configuration was not reloaded: {error}, with the segment_bytes of the last start"
+        );
+        return;
+    }
     let waiting = configuration.needing_restart(&new);
     if !waiting.is_empty() {
         tracing::warn!("changed, but in force only after a restart: {}", waiting.join(", "));
@@ -193,8 +202,6 @@ fn reload(
     if let Err(Failure(error)) = log.set(&new.log) {
         tracing::error!("the filter of the log was not changed: {error}");
     }
-    let mut settings = new.settings;
-    settings.segment_bytes = configuration.settings.segment_bytes;
     let _ = commands.send(Command::Reload(Box::new(settings)));
     // What needs a restart stays as it was, so that the next reload tells it again.
     configuration.settings = settings;

@@ -116,6 +116,11 @@ pub(super) static SETTINGS: &[Setting] = &[
         "Length of a client identifier; 23 to 65535 bytes.",
     ),
     setting(
+        "limits.sessions",
+        Place::Count(|c| &mut c.settings.limits.sessions),
+        "Sessions, durable and clean. A client that would need one more is refused.",
+    ),
+    setting(
         "limits.subscriptions",
         Place::Count(|c| &mut c.settings.limits.subscriptions),
         "Subscriptions of one client.",
@@ -146,9 +151,9 @@ pub(super) static SETTINGS: &[Setting] = &[
         "At either bound: \"drop-oldest\" (and count it) or \"refuse\" the new message.",
     ),
     setting(
-        "limits.bodies_bytes",
-        Place::BytesLong(|c| &mut c.settings.limits.bodies_bytes),
-        "All message bodies held in memory; beyond it publishers are held.",
+        "limits.memory_bytes",
+        Place::BytesLong(|c| &mut c.settings.limits.memory_bytes),
+        "Memory that all messages held may take; beyond it publishers are held.",
     ),
     setting(
         "limits.session_expiry",

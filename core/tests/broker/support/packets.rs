@@ -207,3 +207,70 @@ pub fn acknowledgements(run: &mut Run, id: u64) -> Vec<(u8, u16)> {
         })
         .collect()
 }
+
+/// What a client leaves with its CONNECT: topic, payload, QoS, RETAIN.
+pub fn will(topic: &str, payload: &str, qos: u8, retain: bool) -> v4::LastWill {
+    v4::LastWill::new(topic, payload, mqttbytes::qos(qos).expect("0 to 2"), retain)
+}
+
+/// Connects with a will and expects to be accepted.
+pub fn accepted_with_will(run: &mut Run, client: &str, clean: bool, will: v4::LastWill) -> u64 {
+    let mut packet = connect_packet(client, clean);
+    packet.last_will = Some(will);
+    let id = connect_as(run, &packet);
+    let packets = received(run, id);
+    assert!(
+        matches!(packets.first(), Some(Packet::ConnAck(ack)) if ack.code == v4::ConnectReturnCode::Success)
+    );
+    put_back(run, id, &packets[1..]);
+    id
+}
+
+/// A client of MQTT 3.1: its CONNECT.
+pub fn connect_3_1(client: &str, clean: bool) -> Vec<u8> {
+    let mut body = b"\0\x06MQIsdp\x03".to_vec();
+    body.extend([u8::from(clean) << 1, 0, 0]);
+    body.extend((client.len() as u16).to_be_bytes());
+    body.extend(client.as_bytes());
+    packet(0x10, &body)
+}
+
+pub fn unsubscribe_bytes(packet_id: u16, filters: &[&str]) -> Vec<u8> {
+    let mut body = packet_id.to_be_bytes().to_vec();
+    for filter in filters {
+        body.extend((filter.len() as u16).to_be_bytes());
+        body.extend(filter.as_bytes());
+    }
+    packet(0xa2, &body)
+}
+
+pub const PINGREQ: [u8; 2] = [0xc0, 0];
+
+/// Takes everything that comes, as a subscriber that acknowledges to the end; the messages, in their order.
+pub fn take_all(run: &mut Run, id: u64) -> Vec<Got> {
+    let mut all = Vec::new();
+    loop {
+        let packets = received(run, id);
+        if packets.is_empty() {
+            return all;
+        }
+        for packet in packets {
+            if let Packet::PubRel(release) = &packet {
+                run.send(id, &pubcomp(release.pkid));
+            }
+            let Some(got) = as_message(packet) else { continue };
+            match got.qos {
+                1 => run.send(id, &puback(got.packet_id)),
+                2 => run.send(id, &pubrec(got.packet_id)),
+                _ => {}
+            }
+            all.push(got);
+        }
+    }
+}
+
+/// As `take_all`, the payloads as text.
+pub fn take_texts(run: &mut Run, id: u64) -> Vec<String> {
+    let text = |got: Got| String::from_utf8(got.payload).expect("text");
+    take_all(run, id).into_iter().map(text).collect()
+}
