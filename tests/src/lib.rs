@@ -6,8 +6,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
-/// The binary `vowmq` in the profile of this test, built if need be.
+/// The binary `vowmq` in the profile of this test. `cargo test --workspace` has built it; where it is missing or older
+/// than its sources, it is built.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -16,16 +18,40 @@ pub fn binary() -> &'static Path {
         if profile.ends_with("deps") {
             profile.pop();
         }
-        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--quiet", "--package", "vowmq"]);
-        build.arg("--target-dir").arg(profile.parent().expect("a profile lies in a target directory"));
-        if profile.ends_with("release") {
-            build.arg("--release");
+        let binary = profile.join("vowmq");
+        if !is_up_to_date(&binary) {
+            build(&profile);
         }
-        let status = build.status().expect("cargo can be started");
-        assert!(status.success(), "the broker cannot be built");
-        profile.join("vowmq")
+        binary
     })
+}
+
+fn is_up_to_date(binary: &Path) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let sources = ["core/src", "io-real/src"].map(|folder| newest(&workspace().join(folder)));
+    changed(binary).is_some_and(|built| sources.iter().all(|source| *source <= built))
+}
+
+/// When the latest change below a folder was.
+fn newest(folder: &Path) -> SystemTime {
+    let entries = std::fs::read_dir(folder).expect("a folder of sources").filter_map(Result::ok);
+    let times = entries.map(|entry| {
+        let metadata = entry.metadata().expect("a source file");
+        let own = metadata.modified().expect("the system keeps times");
+        if metadata.is_dir() { own.max(newest(&entry.path())) } else { own }
+    });
+    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn build(profile: &Path) {
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--package", "vowmq"]);
+    build.arg("--target-dir").arg(profile.parent().expect("a profile lies in a target directory"));
+    if profile.ends_with("release") {
+        build.arg("--release");
+    }
+    let status = build.status().expect("cargo can be started");
+    assert!(status.success(), "the broker cannot be built");
 }
 
 /// The root of the workspace.
