@@ -1,11 +1,12 @@
 //! Recovery: from the files of a store to a broker, or to a refusal.
 //!
 //! ```text
-//! List ─► Sync ─► Headers ─► Replay ─► Scan ─► Open (Create, Reserve, Write header, SyncDirectory, Remove) ─► Settle
+//! List ─► Headers ─► Sync ─► Headers ─► Replay ─► Scan ─► Open (Create … SyncDirectory, Remove) ─► Settle
 //! ```
 //!
 //! *Sync* makes what a crashed broker had written durable before it is believed: otherwise recovery would build on
-//! what is only in the page cache, acknowledge more, and a power cut would take the foundation away.
+//! what is only in the page cache, acknowledge more, and a power cut would take the foundation away. It concerns the
+//! files that no later header calls synced, as a rule the last one or two; their headers are then read again.
 //! *Replay* follows the chain: expected LSN and predecessor checksum, batch after batch, segment after segment.
 //! *Scan* looks at everything behind the place where the chain ends: if any batch or header of this store says that
 //! the expected LSN was synced, acknowledged data is damaged and recovery refuses; otherwise the end is a tail.
@@ -113,14 +114,21 @@ enum Step {
     List,
     /// Syncing this file.
     Sync(usize),
-    /// Reading the header of this file.
-    Headers(usize),
+    /// Reading the header of this file, before or after the sync.
+    Headers(usize, Pass),
     Replay(Follow),
     Scan(Scan),
     Open(Opening, Open),
     Settle(Box<Broker>),
     Done(Box<Result<Recovered, Refusal>>),
     Finished,
+}
+
+/// Headers are read before the sync, to know what needs it, and after it, to be believed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    BeforeSync,
+    AfterSync,
 }
 
 /// Opening the new segment: the operation that is under way. There is one at a time.
@@ -159,10 +167,10 @@ impl Recovery {
         let outcome = match step {
             Step::List => self.listed(result),
             Step::Sync(index) => match result {
-                Ok(_) => Ok(self.sync_files(index + 1)),
+                Ok(_) => Ok(self.sync_file(index + 1)),
                 Err(error) => Err(Refusal::DiskFailed { doing: "syncing the log", error: error.message }),
             },
-            Step::Headers(_) | Step::Replay(_) | Step::Scan(_) => match self.reader.arrived(result) {
+            Step::Headers(..) | Step::Replay(_) | Step::Scan(_) => match self.reader.arrived(result) {
                 Ok(()) => Ok(step),
                 Err(refusal) => Err(refusal),
             },
@@ -201,7 +209,7 @@ impl Recovery {
         loop {
             let step = core::mem::replace(&mut self.step, Step::Finished);
             let outcome = match step {
-                Step::Headers(index) => self.read_header(index),
+                Step::Headers(index, pass) => self.read_header(index, pass),
                 Step::Replay(follow) => self.replay(now, follow),
                 Step::Scan(scan) => self.scan(now, scan),
                 Step::Settle(broker) => {
@@ -241,35 +249,54 @@ impl Recovery {
             .map(|(segment, length)| File { segment, length, header: None, blank: false })
             .collect();
         self.report.segments = self.files.len() as u64;
-        Ok(self.sync_files(0))
+        Ok(Step::Headers(0, Pass::BeforeSync))
     }
 
-    /// Makes the files from this one on durable, one after the other. Who only looks believes nothing.
-    fn sync_files(&mut self, index: usize) -> Step {
-        match (self.purpose, self.files.get(index)) {
-            (Purpose::Serve, Some(file)) => {
+    /// Makes the files from this one on durable, one after the other; then their headers are read again.
+    fn sync_file(&mut self, index: usize) -> Step {
+        match self.files.get(index) {
+            Some(file) => {
                 self.outbox.disk(DiskRequest::Sync { segment: file.segment });
                 Step::Sync(index)
             }
-            (Purpose::Look, _) | (_, None) => Step::Headers(0),
+            None => {
+                self.reader = Reader::default();
+                Step::Headers(self.first_unproven(), Pass::AfterSync)
+            }
         }
     }
 
-    fn read_header(&mut self, index: usize) -> Result<Wanted<Step>, Refusal> {
-        let Some(file) = self.files.get_mut(index) else { return self.begin_replay().map(Wanted::Go) };
+    /// The first file that no later header calls synced to its end.
+    fn first_unproven(&self) -> usize {
+        let headers = || self.files.iter().filter_map(|file| file.header);
+        let synced = headers().map(|header| header.synced).max().unwrap_or(Lsn::NONE);
+        let proven = |file: &File| file.header.is_some_and(|header| header.first <= synced.next());
+        self.files.iter().rposition(proven).unwrap_or(0)
+    }
+
+    fn read_header(&mut self, index: usize, pass: Pass) -> Result<Wanted<Step>, Refusal> {
+        let Some(file) = self.files.get_mut(index) else { return self.headers_read(pass).map(Wanted::Go) };
         let length = SECTOR.min(file.length);
         let Some(sector) = self.reader.want(file.segment, 0, length, SECTOR, &mut self.outbox) else {
-            return Ok(Wanted::Wait(Step::Headers(index)));
+            return Ok(Wanted::Wait(Step::Headers(index, pass)));
         };
-        match segment::parse(&sector) {
+        file.header = match segment::parse(&sector) {
             FirstSector::NewerFormat(format) => {
                 return Err(Refusal::NewerFormat { segment: file.segment, format, newest: segment::FORMAT });
             }
             // A header in the wrong file is none.
-            FirstSector::Header(header) if header.segment == file.segment => file.header = Some(header),
-            FirstSector::Header(_) | FirstSector::Nothing => {}
+            FirstSector::Header(header) if header.segment == file.segment => Some(header),
+            FirstSector::Header(_) | FirstSector::Nothing => None,
+        };
+        Ok(Wanted::Go(Step::Headers(index + 1, pass)))
+    }
+
+    /// Who only looks believes nothing, and syncs nothing.
+    fn headers_read(&mut self, pass: Pass) -> Result<Step, Refusal> {
+        match (pass, self.purpose) {
+            (Pass::BeforeSync, Purpose::Serve) => Ok(self.sync_file(self.first_unproven())),
+            (Pass::BeforeSync, Purpose::Look) | (Pass::AfterSync, _) => self.begin_replay(),
         }
-        Ok(Wanted::Go(Step::Headers(index + 1)))
     }
 
     /// All headers are read: where does the chain begin?
