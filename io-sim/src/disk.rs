@@ -34,6 +34,8 @@ pub(crate) struct Disk {
     nameless: BTreeMap<u64, Vec<MessageKey>>,
     /// Messages that became durable since they were last taken.
     stored: Vec<MessageKey>,
+    /// A write that no broker may order, in words.
+    overwrite: Option<String>,
 }
 
 struct Operation {
@@ -67,6 +69,7 @@ impl Disk {
             full: false,
             nameless: BTreeMap::new(),
             stored: Vec::new(),
+            overwrite: None,
         }
     }
 
@@ -115,6 +118,11 @@ impl Disk {
 
     /// The process is gone; operations under way end as the operating system likes.
     pub(crate) fn process_crash(&mut self, draws: &mut Draws) {
+        self.end_operations(draws);
+        self.files.values_mut().for_each(File::seal);
+    }
+
+    fn end_operations(&mut self, draws: &mut Draws) {
         for (_, operation) in std::mem::take(&mut self.in_flight) {
             self.carry_out_partly(operation, draws);
         }
@@ -122,7 +130,7 @@ impl Disk {
 
     /// The power is gone; tells what became of unsynced sectors and names.
     pub(crate) fn power_cut(&mut self, draws: &mut Draws, mut effect: impl FnMut(&'static str)) {
-        self.process_crash(draws);
+        self.end_operations(draws);
         self.power_cuts += 1;
         let mut draws = self.chance.draws(Domain::Survival, self.power_cuts);
         let only = |lost, kept| Survival { lost, kept, torn: 0, zero: 0, garbage: 0 };
@@ -167,6 +175,11 @@ impl Disk {
     /// Messages that are on the disk since the last call.
     pub(crate) fn take_stored(&mut self) -> Vec<MessageKey> {
         std::mem::take(&mut self.stored)
+    }
+
+    /// A write that was ordered and that no broker may order, in words.
+    pub(crate) fn take_overwrite(&mut self) -> Option<String> {
+        self.overwrite.take()
     }
 
     fn carry_out(&mut self, request: &DiskRequest) -> Result<DiskReply, DiskError> {
@@ -284,7 +297,12 @@ impl Disk {
             "a write of {} bytes at {offset} of segment {segment} breaks the rule",
             bytes.len()
         );
+        let forbidden = file.forbids(offset as usize, bytes.len());
         file.write(offset as usize, &bytes);
+        if let Some(why) = forbidden {
+            let text = format!("a write of {} bytes at {offset} of segment {segment}: {why}", bytes.len());
+            self.overwrite.get_or_insert(text);
+        }
         Ok(())
     }
 

@@ -53,6 +53,7 @@ fn broker(draws: &mut Draws) -> BrokerSettings {
         queue_messages: if draws.percent(5) { draws.between(1, 20) } else { 0 },
         queue_refuses: draws.percent(30),
         message_events: draws.percent(20),
+        ..BrokerSettings::default()
     }
 }
 
@@ -67,6 +68,7 @@ fn network(draws: &mut Draws) -> NetworkSettings {
         coalesce_percent: *draws.pick(&[0, 50, 100]),
         window_bytes: *draws.pick(&[100, 1000, 65_536]),
         late_drain_percent: *draws.pick(&[0, 20, 60]),
+        notice_us: *draws.pick(&[1_000, 30_000, 300_000]),
     }
 }
 
@@ -146,6 +148,9 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
         keep_alive_s: *draws.pick(&[1, 2, 10]),
         window: draws.between(1, 20) as usize,
         answer_us: *draws.pick(&[0, 0, 1000, 50_000]),
+        repeat_percent: 0,
+        hasty_percent: 0,
+        reconnect_us: *draws.pick(&[6_000, 30_000, 200_000]),
         operations,
     }
 }

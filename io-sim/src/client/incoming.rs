@@ -150,7 +150,7 @@ impl Client {
             let (key, first, write) = (outgoing.key, outgoing.first, outgoing.write);
             self.message_acked(around, key, first, write);
         }
-        self.write(around, &Packet::PubRel(PubRel::new(id)));
+        self.release(around, id);
     }
 
     /// PUBACK or PUBCOMP: the message is seen through.
