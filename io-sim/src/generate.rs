@@ -1,6 +1,8 @@
 //! Makes a scenario from a seed. Swarm: every seed draws which faults exist, how many, and the limits, so that
 //! every boundary is crossed by some seeds and no fault hides another for ever.
 
+mod situation;
+
 use crate::chance::{Chance, Domain, Draws};
 use crate::fault::{Direction, Fault, Pages, When};
 use crate::scenario::{
@@ -23,8 +25,13 @@ pub fn generate(seed: u64) -> Scenario {
     let clients: Vec<ClientProgram> = (0..client_count)
         .map(|index| client(&mut part(100 + index), index, &topics, busy, fault_phase_us))
         .collect();
-    let faults = faults(&mut part(3), clients.len(), fault_phase_us);
-    Scenario {
+    // Some seeds are about what a slow disk loses.
+    let stormy = draws.percent(40);
+    let mut faults = faults(&mut part(3), clients.len(), fault_phase_us);
+    if stormy {
+        storm(&mut part(5), &mut faults, fault_phase_us);
+    }
+    let mut scenario = Scenario {
         why: String::new(),
         seed,
         fault_phase_us,
@@ -33,10 +40,12 @@ pub fn generate(seed: u64) -> Scenario {
         must_reach: Vec::new(),
         broker: broker(&mut part(1)),
         network: network(&mut part(2)),
-        disk: disk(&mut part(4)),
+        disk: disk(&mut part(4), stormy),
         clients,
         faults,
-    }
+    };
+    situation::add_some(&mut part(6), &mut scenario);
+    scenario
 }
 
 fn broker(draws: &mut Draws) -> BrokerSettings {
@@ -50,9 +59,10 @@ fn broker(draws: &mut Draws) -> BrokerSettings {
         unsent_bytes: *draws.pick(&[200, 4096, 1 << 20]),
         held_replies: *draws.pick(&[2, 10, 1000]),
         parked_bytes: 65_536,
-        queue_messages: if draws.percent(5) { draws.between(1, 20) } else { 0 },
-        queue_refuses: draws.percent(30),
+        queue_messages: if draws.percent(8) { draws.between(1, 20) } else { 0 },
+        queue_refuses: draws.percent(20),
         message_events: draws.percent(20),
+        session_expiry_ms: if draws.percent(15) { *draws.pick(&[100, 100, 300, 1000]) } else { 0 },
         ..BrokerSettings::default()
     }
 }
@@ -72,8 +82,9 @@ fn network(draws: &mut Draws) -> NetworkSettings {
     }
 }
 
-fn disk(draws: &mut Draws) -> DiskSettings {
-    let latency_min_us = *draws.pick(&[5, 50, 500]);
+fn disk(draws: &mut Draws, stormy: bool) -> DiskSettings {
+    let latencies = if stormy { &[500, 2_000, 8_000] } else { &[5, 50, 500] };
+    let latency_min_us = *draws.pick(latencies);
     let fates = [
         Survival::default(),
         Survival { lost: 1, kept: 1, torn: 0, zero: 0, garbage: 0 },
@@ -155,6 +166,15 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
     }
 }
 
+/// Power cuts that find writes under way.
+fn storm(draws: &mut Draws, faults: &mut Vec<Fault>, end_us: u64) {
+    for _ in 0..draws.between(3, 12) {
+        let when = When::WriteSince { at_us: draws.below(end_us), number: draws.between(1, 5) };
+        let down_us = *draws.pick(&[1_000, 1_000, 20_000]);
+        faults.push(Fault::PowerCut { when, down_us });
+    }
+}
+
 /// What a client does to its own connections.
 fn disturbances(draws: &mut Draws) -> Vec<Action> {
     let mut actions = Vec::new();
@@ -197,7 +217,8 @@ fn faults(draws: &mut Draws, clients: usize, end_us: u64) -> Vec<Fault> {
     let at = |draws: &mut Draws| When::AtUs(draws.below(end_us));
     let down = |draws: &mut Draws| *draws.pick(&[1_000, 20_000, 300_000]);
     let crash_at = |draws: &mut Draws| match draws.below(10) {
-        0..4 => When::AtUs(draws.below(end_us)),
+        0..2 => When::AtUs(draws.below(end_us)),
+        2..4 => When::WriteSince { at_us: draws.below(end_us), number: draws.between(1, 20) },
         4..7 => When::DiskOperation(draws.between(1, 60)),
         7..9 => When::DiskOperation(draws.between(1, 600)),
         _ => When::Sync(draws.between(1, 200)),

@@ -51,13 +51,16 @@ impl File {
     }
 
     /// Why a write there breaks the promise that nothing is written twice, or behind a tear; none if it keeps it.
-    pub(crate) fn forbids(&self, offset: usize, length: usize) -> Option<&'static str> {
+    pub(crate) fn forbids(&mut self, offset: usize, length: usize) -> Option<&'static str> {
         let written = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
-        match (written(&self.cache[offset..offset + length]), self.sealed && written(&self.cache)) {
-            (true, _) => Some("it overwrites what stands there"),
-            (false, true) => Some("it goes on in a segment that a broker wrote to before it was restarted"),
-            (false, false) => None,
+        if written(&self.cache[offset..offset + length]) {
+            return Some("it overwrites what stands there");
         }
+        if self.sealed && written(&self.cache) {
+            return Some("it goes on in a segment that a broker wrote to before it was restarted");
+        }
+        self.sealed = false;
+        None
     }
 
     /// The broker's life is over.

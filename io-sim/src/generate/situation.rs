@@ -1,0 +1,111 @@
+//! Situations: what needs several things at nearly the same time, and so hardly ever comes about by itself. Each is
+//! strewn over a scenario that goes on beside it.
+
+use crate::chance::Draws;
+use crate::fault::{Fault, When};
+use crate::scenario::{Action, ClientProgram, Operation, Scenario};
+
+/// A topic of its own, so that few subscriptions match it.
+const TOPIC: &str = "situation";
+
+/// Adds some situations, each with its own chance.
+pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
+    if draws.percent(25) {
+        haste(draws, scenario);
+    }
+    if scenario.broker.session_expiry_ms > 0 {
+        for _ in 0..draws.between(1, 4) {
+            away_until_expiry(draws, scenario);
+        }
+    }
+    if draws.percent(20) {
+        for _ in 0..draws.between(1, 3) {
+            unsubscribed_before_a_power_cut(draws, scenario);
+        }
+    }
+    if draws.percent(20) {
+        for _ in 0..draws.between(1, 3) {
+            cleared_twice_before_a_power_cut(draws, scenario);
+        }
+    }
+    for client in &mut scenario.clients {
+        client.operations.sort_by_key(|operation| operation.at_us);
+    }
+}
+
+/// Clients that repeat QoS 2 packets and take their own connections over in the middle of exchanges.
+fn haste(draws: &mut Draws, scenario: &mut Scenario) {
+    for client in &mut scenario.clients {
+        client.repeat_percent = *draws.pick(&[0, 10, 50]);
+        client.hasty_percent = *draws.pick(&[0, 3, 10, 30]);
+    }
+}
+
+/// A client stays away nearly until its session expires, comes back, and the power goes.
+fn away_until_expiry(draws: &mut Draws, scenario: &mut Scenario) {
+    let away_us = scenario.broker.session_expiry_ms * draws.between(700, 1020);
+    let left_us = draws.below(scenario.fault_phase_us.saturating_sub(away_us).max(1));
+    let back_us = left_us + away_us;
+    let client = pick(draws, scenario);
+    client.clean = false;
+    client.operations.push(Operation { at_us: left_us, action: Action::Disconnect });
+    client.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
+    cut_the_power(draws, scenario, back_us);
+}
+
+/// A client unsubscribes, the power goes, and somebody publishes afterwards.
+fn unsubscribed_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    let at_us = draws.between(end_us / 10, end_us * 2 / 3);
+    let filter = TOPIC.to_owned();
+    let client = pick(draws, scenario);
+    client.clean = false;
+    let subscribed_us = draws.below(at_us);
+    let qos = draws.between(1, 2) as u8;
+    client
+        .operations
+        .push(Operation { at_us: subscribed_us, action: Action::Subscribe { filter: filter.clone(), qos } });
+    client.operations.push(Operation { at_us, action: Action::Unsubscribe { filter } });
+    cut_the_power(draws, scenario, at_us);
+    for _ in 0..3 {
+        let at_us = at_us + draws.below(end_us / 3);
+        let action =
+            Action::Publish { topic: TOPIC.to_owned(), qos: 1, retain: false, size: 20, count: 1 };
+        pick(draws, scenario).operations.push(Operation { at_us, action });
+    }
+}
+
+/// A topic is set, cleared twice at nearly the same time, the power goes, and somebody subscribes.
+fn cleared_twice_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    let at_us = draws.between(end_us / 10, end_us * 2 / 3);
+    let publish = |qos, size| Action::Publish { topic: TOPIC.to_owned(), qos, retain: true, size, count: 1 };
+    let set_us = draws.below(at_us);
+    pick(draws, scenario).operations.push(Operation { at_us: set_us, action: publish(1, 20) });
+    let first = draws.below(2) as u8;
+    pick(draws, scenario).operations.push(Operation { at_us, action: publish(first, 0) });
+    let again_us = at_us + draws.below(3000);
+    pick(draws, scenario).operations.push(Operation { at_us: again_us, action: publish(1, 0) });
+    cut_the_power(draws, scenario, again_us);
+    for _ in 0..2 {
+        let at_us = again_us + draws.below(end_us / 3);
+        let action = Action::Subscribe { filter: TOPIC.to_owned(), qos: 1 };
+        pick(draws, scenario).operations.push(Operation { at_us, action });
+    }
+}
+
+/// Soon after this time: during a write, or at any moment.
+fn cut_the_power(draws: &mut Draws, scenario: &mut Scenario, at_us: u64) {
+    let when = match draws.below(3) {
+        0 => When::AtUs(at_us + draws.below(40_000)),
+        1 => When::AtUs(at_us + draws.below(4_000)),
+        _ => When::WriteSince { at_us: at_us + draws.below(1_000), number: draws.between(1, 2) },
+    };
+    let down_us = *draws.pick(&[1_000, 20_000]);
+    scenario.faults.push(Fault::PowerCut { when, down_us });
+}
+
+fn pick<'a>(draws: &mut Draws, scenario: &'a mut Scenario) -> &'a mut ClientProgram {
+    let index = draws.below(scenario.clients.len() as u64) as usize;
+    &mut scenario.clients[index]
+}
