@@ -118,19 +118,20 @@ impl Disk {
 
     /// The process is gone; operations under way end as the operating system likes.
     pub(crate) fn process_crash(&mut self, draws: &mut Draws) {
-        self.end_operations(draws);
+        self.end_operations(draws, 4);
         self.files.values_mut().for_each(File::seal);
     }
 
-    fn end_operations(&mut self, draws: &mut Draws) {
+    /// Operations under way are undone, or done, one time each of so many; else half done.
+    fn end_operations(&mut self, draws: &mut Draws, of: u64) {
         for (_, operation) in std::mem::take(&mut self.in_flight) {
-            self.carry_out_partly(operation, draws);
+            self.carry_out_partly(operation, draws.below(of));
         }
     }
 
     /// The power is gone; tells what became of unsynced sectors and names.
     pub(crate) fn power_cut(&mut self, draws: &mut Draws, mut effect: impl FnMut(&'static str)) {
-        self.end_operations(draws);
+        self.end_operations(draws, 10);
         self.power_cuts += 1;
         let mut draws = self.chance.draws(Domain::Survival, self.power_cuts);
         let only = |lost, kept| Survival { lost, kept, torn: 0, zero: 0, garbage: 0 };
@@ -250,8 +251,8 @@ impl Disk {
     }
 
     /// What a dying process or machine leaves of an operation under way.
-    fn carry_out_partly(&mut self, operation: Operation, draws: &mut Draws) {
-        match draws.below(4) {
+    fn carry_out_partly(&mut self, operation: Operation, outcome: u64) {
+        match outcome {
             0 => {}
             1 => {
                 let _ = self.carry_out(&operation.request);

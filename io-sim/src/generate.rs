@@ -25,12 +25,7 @@ pub fn generate(seed: u64) -> Scenario {
     let clients: Vec<ClientProgram> = (0..client_count)
         .map(|index| client(&mut part(100 + index), index, &topics, busy, fault_phase_us))
         .collect();
-    // Some seeds are about what a slow disk loses.
-    let stormy = draws.percent(40);
-    let mut faults = faults(&mut part(3), clients.len(), fault_phase_us);
-    if stormy {
-        storm(&mut part(5), &mut faults, fault_phase_us);
-    }
+    let faults = faults(&mut part(3), clients.len(), fault_phase_us);
     let mut scenario = Scenario {
         why: String::new(),
         seed,
@@ -40,7 +35,7 @@ pub fn generate(seed: u64) -> Scenario {
         must_reach: Vec::new(),
         broker: broker(&mut part(1)),
         network: network(&mut part(2)),
-        disk: disk(&mut part(4), stormy),
+        disk: disk(&mut part(4)),
         clients,
         faults,
     };
@@ -82,9 +77,8 @@ fn network(draws: &mut Draws) -> NetworkSettings {
     }
 }
 
-fn disk(draws: &mut Draws, stormy: bool) -> DiskSettings {
-    let latencies = if stormy { &[500, 2_000, 8_000] } else { &[5, 50, 500] };
-    let latency_min_us = *draws.pick(latencies);
+fn disk(draws: &mut Draws) -> DiskSettings {
+    let latency_min_us = *draws.pick(&[5, 50, 500]);
     let fates = [
         Survival::default(),
         Survival { lost: 1, kept: 1, torn: 0, zero: 0, garbage: 0 },
@@ -163,15 +157,6 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
         hasty_percent: 0,
         reconnect_us: *draws.pick(&[6_000, 30_000, 200_000]),
         operations,
-    }
-}
-
-/// Power cuts that find writes under way.
-fn storm(draws: &mut Draws, faults: &mut Vec<Fault>, end_us: u64) {
-    for _ in 0..draws.between(3, 12) {
-        let when = When::WriteSince { at_us: draws.below(end_us), number: draws.between(1, 5) };
-        let down_us = *draws.pick(&[1_000, 1_000, 20_000]);
-        faults.push(Fault::PowerCut { when, down_us });
     }
 }
 

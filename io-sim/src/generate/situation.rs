@@ -10,6 +10,9 @@ const TOPIC: &str = "situation";
 
 /// Adds some situations, each with its own chance.
 pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
+    if draws.percent(40) {
+        storm(draws, scenario);
+    }
     if draws.percent(25) {
         haste(draws, scenario);
     }
@@ -33,11 +36,61 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
     }
 }
 
+/// Much is written to a slow disk, and power cuts find it under way.
+fn storm(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    slow_down(draws, scenario);
+    scenario.broker.held_replies = *draws.pick(&[10, 1000, 1000]);
+    scenario.network.window_bytes = 65_536;
+    let filter = "#".to_owned();
+    let subscribe = Action::Subscribe { filter, qos: draws.between(1, 2) as u8 };
+    scenario.clients[0].operations.push(Operation { at_us: 0, action: subscribe });
+    for client in &mut scenario.clients {
+        client.window = draws.between(1, 40) as usize;
+    }
+    for _ in 0..draws.between(3, 15) {
+        let at_us = draws.below(end_us);
+        burst(draws, scenario, at_us);
+        // The first write may be a header that recovery writes.
+        let when = When::WriteSince { at_us, number: draws.between(1, 6) };
+        let down_us = *draws.pick(&[1_000, 1_000, 20_000]);
+        scenario.faults.push(Fault::PowerCut { when, down_us });
+    }
+}
+
 /// Clients that repeat QoS 2 packets and take their own connections over in the middle of exchanges.
 fn haste(draws: &mut Draws, scenario: &mut Scenario) {
     for client in &mut scenario.clients {
         client.repeat_percent = *draws.pick(&[0, 10, 50]);
         client.hasty_percent = *draws.pick(&[0, 3, 10, 30]);
+        if draws.percent(70) {
+            client.will = None; // its CONNACK would wait for that
+        }
+    }
+}
+
+/// Operations of the disk take long, clients come back soon.
+fn slow_down(draws: &mut Draws, scenario: &mut Scenario) {
+    let disk = &mut scenario.disk;
+    disk.latency_min_us = *draws.pick(&[500, 2_000, 8_000]);
+    disk.latency_max_us = disk.latency_min_us + *draws.pick(&[1, 1_000, 10_000]);
+    scenario.network.notice_us = *draws.pick(&[1_000, 30_000]);
+    for client in &mut scenario.clients {
+        client.reconnect_us = *draws.pick(&[6_000, 30_000]);
+    }
+}
+
+/// Some clients publish many messages from this time on.
+fn burst(draws: &mut Draws, scenario: &mut Scenario, at_us: u64) {
+    for _ in 0..draws.between(1, 3) {
+        let action = Action::Publish {
+            topic: (*draws.pick(&["a", "b/c", TOPIC])).to_owned(),
+            qos: *draws.pick(&[1, 2, 2]),
+            retain: false,
+            size: *draws.pick(&[20, 500, 3_000]) + draws.below(1_000) as u32,
+            count: draws.between(1, 30) as u32,
+        };
+        pick(draws, scenario).operations.push(Operation { at_us, action });
     }
 }
 
