@@ -25,6 +25,8 @@ use vowmq_core::ids::ConnectionId;
 const HANDSHAKE_US: u64 = 5_000_000;
 /// How often a hasty client opens another connection at once.
 const HASTE_MAX: u32 = 12;
+/// Until so long after a CONNACK it is patient: what the broker recorded then is on the disk by and by.
+const PATIENCE_US: u64 = 60_000;
 
 /// What a client wants of the network.
 #[derive(Debug)]
@@ -74,8 +76,9 @@ pub(crate) struct Client {
     answers_due: bool,
     /// It has sent what makes it open another connection at once.
     in_haste: bool,
-    /// How often it may yet do so.
+    /// How often it may yet do so, and not before this time.
     haste_left: u32,
+    patient_until: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +116,7 @@ impl Client {
             answers_due: false,
             in_haste: false,
             haste_left: HASTE_MAX,
+            patient_until: 0,
         }
     }
 
@@ -392,18 +396,19 @@ impl Client {
             }
         };
         written.expect("the packet keeps the codec's bounds");
-        self.grow_hasty(packet);
+        self.grow_hasty(around.now, packet);
     }
 
     /// May make it open another connection after this packet.
-    fn grow_hasty(&mut self, packet: &Packet) {
+    fn grow_hasty(&mut self, now: u64, packet: &Packet) {
         let of_qos_2 = match packet {
             Packet::Publish(publish) => publish.qos == mqttbytes::QoS::ExactlyOnce,
             Packet::PubRec(_) | Packet::PubRel(_) | Packet::PubComp(_) => true,
             _ => false,
         };
         let percent = self.program.hasty_percent;
-        if of_qos_2 && percent > 0 && self.haste_left > 0 && self.draws.percent(percent) {
+        let may = percent > 0 && self.haste_left > 0 && now >= self.patient_until;
+        if of_qos_2 && may && self.draws.percent(percent) {
             self.haste_left -= 1;
             self.in_haste = true;
         }

@@ -48,7 +48,7 @@ fn storm(draws: &mut Draws, scenario: &mut Scenario) {
     for client in &mut scenario.clients {
         client.window = draws.between(1, 40) as usize;
     }
-    for _ in 0..draws.between(3, 15) {
+    for _ in 0..draws.between(4, 20) {
         let at_us = draws.below(end_us);
         burst(draws, scenario, at_us);
         // The first write may be a header that recovery writes.
@@ -62,7 +62,7 @@ fn storm(draws: &mut Draws, scenario: &mut Scenario) {
 fn haste(draws: &mut Draws, scenario: &mut Scenario) {
     for client in &mut scenario.clients {
         client.repeat_percent = *draws.pick(&[0, 10, 50]);
-        client.hasty_percent = *draws.pick(&[0, 3, 10, 30]);
+        client.hasty_percent = *draws.pick(&[0, 5, 10, 30]);
         if draws.percent(70) {
             client.will = None; // its CONNACK would wait for that
         }
