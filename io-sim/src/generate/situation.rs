@@ -13,6 +13,9 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
     if draws.percent(40) {
         storm(draws, scenario);
     }
+    if draws.percent(6) {
+        overflow(draws, scenario);
+    }
     if draws.percent(25) {
         haste(draws, scenario);
     }
@@ -26,8 +29,8 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
             unsubscribed_before_a_power_cut(draws, scenario);
         }
     }
-    if draws.percent(20) {
-        for _ in 0..draws.between(1, 3) {
+    if draws.percent(30) {
+        for _ in 0..draws.between(1, 5) {
             cleared_twice_before_a_power_cut(draws, scenario);
         }
     }
@@ -55,6 +58,28 @@ fn storm(draws: &mut Draws, scenario: &mut Scenario) {
         let when = When::WriteSince { at_us, number: draws.between(1, 6) };
         let down_us = *draws.pick(&[1_000, 1_000, 20_000]);
         scenario.faults.push(Fault::PowerCut { when, down_us });
+    }
+}
+
+/// Small queues that overflow while their subscribers go on slowly, and power cuts.
+fn overflow(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    slow_down(draws, scenario);
+    scenario.broker.queue_messages = draws.between(2, 8);
+    scenario.broker.queue_refuses = false;
+    scenario.broker.inflight = draws.between(1, 3) as usize;
+    for client in &mut scenario.clients {
+        client.answer_us = *draws.pick(&[0, 1_000, 5_000]);
+    }
+    let filter = "#".to_owned();
+    let subscribe = Action::Subscribe { filter, qos: 1 };
+    scenario.clients[0].operations.push(Operation { at_us: 0, action: subscribe });
+    scenario.clients[0].clean = false;
+    for _ in 0..draws.between(4, 20) {
+        let at_us = draws.below(end_us);
+        burst(draws, scenario, at_us);
+        let when = When::WriteSince { at_us, number: draws.between(1, 6) };
+        scenario.faults.push(Fault::PowerCut { when, down_us: 1_000 });
     }
 }
 
