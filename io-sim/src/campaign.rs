@@ -108,7 +108,8 @@ fn is_endless(running: &Running) -> bool {
 }
 
 fn endless_run(seed: u64) -> Failure {
-    let text = format!("it has not come to an end after {} s: something goes round in circles", RUN_MAX.as_secs());
+    let text =
+        format!("it has not come to an end after {} s: something goes round in circles", RUN_MAX.as_secs());
     let violation = Violation { checker: Checker::Progress, subject: "run".to_owned(), text, at_us: 0 };
     Failure { seed, violation, size: usize::MAX }
 }

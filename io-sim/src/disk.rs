@@ -142,13 +142,17 @@ impl Disk {
         };
         self.cut_entries(&mut draws, &mut effect);
         self.files.retain(|inode, _| self.durable_entries.values().any(|named| named == inode));
-        for file in self.files.values_mut() {
-            file.power_cut(&mut draws, &survival, |fate| effect(fate_name(fate)));
+        for (inode, file) in &mut self.files {
+            let mut changed = self.nameless.contains_key(inode);
+            file.power_cut(&mut draws, &survival, |fate| {
+                effect(fate_name(fate));
+                changed = true;
+            });
+            if changed {
+                payload::find_all(file.bytes(), |key| self.stored.push(key));
+            }
         }
         self.nameless.clear();
-        for file in self.files.values() {
-            payload::find_all(file.bytes(), |key| self.stored.push(key));
-        }
     }
 
     /// Turns a bit over in some durable sector.

@@ -147,8 +147,7 @@ fn unsubscribed_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
     cut_the_power(draws, scenario, at_us);
     for _ in 0..3 {
         let at_us = at_us + draws.below(end_us / 3);
-        let action =
-            Action::Publish { topic: TOPIC.to_owned(), qos: 1, retain: false, size: 20, count: 1 };
+        let action = Action::Publish { topic: TOPIC.to_owned(), qos: 1, retain: false, size: 20, count: 1 };
         pick(draws, scenario).operations.push(Operation { at_us, action });
     }
 }

@@ -74,7 +74,8 @@ impl World<'_> {
 
     fn healing_begins(&mut self, last: bool) {
         let may_never_end = self.publishers_may_be_refused();
-        let most_us = if may_never_end { self.scenario.heal_us.min(REFUSED_US) } else { self.scenario.heal_us };
+        let most_us =
+            if may_never_end { self.scenario.heal_us.min(REFUSED_US) } else { self.scenario.heal_us };
         let until = self.now() + most_us;
         if !last {
             self.schedule.add(self.now() + LOOK_US, Happening::Look);
