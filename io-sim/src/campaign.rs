@@ -7,11 +7,15 @@ use crate::{generate, run};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 /// Of so many seeds one is run twice and compared.
 const TWICE_EVERY: u64 = 16;
+/// Runs take well below a second. Simulated time and events are bounded, but a broker that goes round in circles
+/// within one call lets neither go on.
+const RUN_MAX: Duration = Duration::from_secs(60);
 
 /// What a campaign brought.
 #[derive(Clone, Debug, Default)]
@@ -39,38 +43,75 @@ pub struct Failure {
     pub size: usize,
 }
 
+/// What a thread reports.
+enum News {
+    /// It begins with this seed.
+    Begins(u64),
+    /// It is through with it.
+    Ends(Summary),
+    /// It has nothing more to do.
+    Rests,
+}
+
+/// What one thread is at: a seed since that time. None if it has none.
+type Running = Option<(u64, Instant)>;
+
 /// Runs these seeds on so many threads. With a scenario, that one under each seed's choices. `each` is called
-/// after every run.
-pub fn campaign(
-    seeds: Range<u64>,
-    jobs: usize,
-    scenario: Option<&Scenario>,
-    each: &(dyn Fn() + Sync),
-) -> Summary {
-    let next = AtomicU64::new(seeds.start);
-    let summary = Mutex::new(Summary::default());
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            scope.spawn(|| {
-                let mut own = Summary::default();
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    own.take(seed, scenario);
-                    each();
+/// after every run. A run without end is reported and left behind with its thread.
+pub fn campaign(seeds: Range<u64>, jobs: usize, scenario: Option<&Scenario>, each: &dyn Fn()) -> Summary {
+    let next = Arc::new(AtomicU64::new(seeds.start));
+    let (to_us, news) = mpsc::channel();
+    let mut working = jobs.max(1);
+    let mut running: Vec<Running> = vec![None; working];
+    for worker in 0..working {
+        let (next, scenario, to_us) = (next.clone(), scenario.cloned(), to_us.clone());
+        std::thread::spawn(move || {
+            let tell = |news| to_us.send((worker, news)).is_ok();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= seeds.end || !tell(News::Begins(seed)) {
+                    break;
                 }
-                summary.lock().expect("no thread panics while it holds the summary").add(own);
-            });
+                let mut own = Summary::default();
+                own.take(seed, scenario.as_ref());
+                tell(News::Ends(own));
+            }
+            tell(News::Rests);
+        });
+    }
+    let mut summary = Summary::default();
+    while working > 0 {
+        match news.recv_timeout(Duration::from_secs(1)) {
+            Ok((worker, News::Begins(seed))) => running[worker] = Some((seed, Instant::now())),
+            Ok((worker, News::Ends(own))) => {
+                running[worker] = None;
+                summary.add(own);
+                each();
+            }
+            Ok((_, News::Rests)) => working -= 1,
+            Err(_) => {}
         }
-    });
-    let mut summary = summary.into_inner().expect("no thread panics while it holds the summary");
+        for endless in running.iter_mut().filter(|running| is_endless(running)) {
+            working -= 1;
+            summary.failures.extend(endless.take().map(|(seed, _)| endless_run(seed)));
+        }
+    }
     summary.failures.sort_by_key(|failure| failure.seed);
     let wanted = scenario.map_or(&[][..], |scenario| &scenario.must_reach);
     let missed = wanted.iter().filter(|name| summary.counts.effects.of(name) == 0);
     summary.missed = missed.cloned().collect();
     summary
+}
+
+fn is_endless(running: &Running) -> bool {
+    running.is_some_and(|(_, since)| since.elapsed() > RUN_MAX)
+}
+
+fn endless_run(seed: u64) -> Failure {
+    let text =
+        format!("it has not come to an end after {} s: something goes round in circles", RUN_MAX.as_secs());
+    let violation = Violation { checker: Checker::Progress, subject: "run".to_owned(), text, at_us: 0 };
+    Failure { seed, violation, size: usize::MAX }
 }
 
 impl Summary {

@@ -23,6 +23,10 @@ use vowmq_core::ids::ConnectionId;
 
 /// How long a client waits for CONNACK.
 const HANDSHAKE_US: u64 = 5_000_000;
+/// How often a hasty client opens another connection at once.
+const HASTE_MAX: u32 = 12;
+/// Until so long after a CONNACK it is patient: what the broker recorded then is on the disk by and by.
+const PATIENCE_US: u64 = 60_000;
 
 /// What a client wants of the network.
 #[derive(Debug)]
@@ -70,6 +74,11 @@ pub(crate) struct Client {
     buffer: BytesMut,
     outbox: BytesMut,
     answers_due: bool,
+    /// It has sent what makes it open another connection at once.
+    in_haste: bool,
+    /// How often it may yet do so, and not before this time.
+    haste_left: u32,
+    patient_until: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +114,9 @@ impl Client {
             buffer: BytesMut::new(),
             outbox: BytesMut::new(),
             answers_due: false,
+            in_haste: false,
+            haste_left: HASTE_MAX,
+            patient_until: 0,
         }
     }
 
@@ -142,6 +154,7 @@ impl Client {
     pub(crate) fn heal(&mut self, around: &mut Context<'_>) {
         self.left = false;
         self.online = true;
+        self.haste_left = 0;
         if self.link == Link::Off {
             self.open(around);
         }
@@ -200,7 +213,7 @@ impl Client {
                 .trace
                 .note("client", &[self.index as u64], || format!("{} loses its connection", self.program.id));
             self.connection_over(around, Loss::Broken);
-            self.come_back_later(around, 200_000);
+            self.come_back_later(around, self.program.reconnect_us);
         }
     }
 
@@ -275,7 +288,7 @@ impl Client {
             self.flush(around);
             around.orders.push(Order::Reset(connection));
             self.connection_over(around, Loss::Broken);
-            self.come_back_later(around, 200_000);
+            self.come_back_later(around, self.program.reconnect_us);
         }
     }
 
@@ -324,6 +337,7 @@ impl Client {
         self.buffer.clear();
         self.outbox.clear();
         self.answers_due = false;
+        self.in_haste = false;
         around.model.connection_over(self.index, clean, handshake);
         around.model.attempt_over(self.index, self.attempts - 1);
         self.session.connection_over();
@@ -346,6 +360,9 @@ impl Client {
                     self.carry_out(around, todo);
                 }
                 self.flush(around);
+                if std::mem::take(&mut self.in_haste) {
+                    self.take_over(around);
+                }
             }
             Link::Off | Link::Opening | Link::Handshake { .. } => {}
         }
@@ -379,6 +396,22 @@ impl Client {
             }
         };
         written.expect("the packet keeps the codec's bounds");
+        self.grow_hasty(around.now, packet);
+    }
+
+    /// May make it open another connection after this packet.
+    fn grow_hasty(&mut self, now: u64, packet: &Packet) {
+        let of_qos_2 = match packet {
+            Packet::Publish(publish) => publish.qos == mqttbytes::QoS::ExactlyOnce,
+            Packet::PubRec(_) | Packet::PubRel(_) | Packet::PubComp(_) => true,
+            _ => false,
+        };
+        let percent = self.program.hasty_percent;
+        let may = percent > 0 && self.haste_left > 0 && now >= self.patient_until;
+        if of_qos_2 && may && self.draws.percent(percent) {
+            self.haste_left -= 1;
+            self.in_haste = true;
+        }
     }
 
     fn flush(&mut self, around: &mut Context<'_>) {

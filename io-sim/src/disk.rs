@@ -34,6 +34,8 @@ pub(crate) struct Disk {
     nameless: BTreeMap<u64, Vec<MessageKey>>,
     /// Messages that became durable since they were last taken.
     stored: Vec<MessageKey>,
+    /// A write that no broker may order, in words.
+    overwrite: Option<String>,
 }
 
 struct Operation {
@@ -67,6 +69,7 @@ impl Disk {
             full: false,
             nameless: BTreeMap::new(),
             stored: Vec::new(),
+            overwrite: None,
         }
     }
 
@@ -115,14 +118,20 @@ impl Disk {
 
     /// The process is gone; operations under way end as the operating system likes.
     pub(crate) fn process_crash(&mut self, draws: &mut Draws) {
+        self.end_operations(draws, 4);
+        self.files.values_mut().for_each(File::seal);
+    }
+
+    /// Operations under way are undone, or done, one time each of so many; else half done.
+    fn end_operations(&mut self, draws: &mut Draws, of: u64) {
         for (_, operation) in std::mem::take(&mut self.in_flight) {
-            self.carry_out_partly(operation, draws);
+            self.carry_out_partly(operation, draws.below(of));
         }
     }
 
     /// The power is gone; tells what became of unsynced sectors and names.
     pub(crate) fn power_cut(&mut self, draws: &mut Draws, mut effect: impl FnMut(&'static str)) {
-        self.process_crash(draws);
+        self.end_operations(draws, 10);
         self.power_cuts += 1;
         let mut draws = self.chance.draws(Domain::Survival, self.power_cuts);
         let only = |lost, kept| Survival { lost, kept, torn: 0, zero: 0, garbage: 0 };
@@ -133,13 +142,17 @@ impl Disk {
         };
         self.cut_entries(&mut draws, &mut effect);
         self.files.retain(|inode, _| self.durable_entries.values().any(|named| named == inode));
-        for file in self.files.values_mut() {
-            file.power_cut(&mut draws, &survival, |fate| effect(fate_name(fate)));
+        for (inode, file) in &mut self.files {
+            let mut changed = self.nameless.contains_key(inode);
+            file.power_cut(&mut draws, &survival, |fate| {
+                effect(fate_name(fate));
+                changed = true;
+            });
+            if changed {
+                payload::find_all(file.bytes(), |key| self.stored.push(key));
+            }
         }
         self.nameless.clear();
-        for file in self.files.values() {
-            payload::find_all(file.bytes(), |key| self.stored.push(key));
-        }
     }
 
     /// Turns a bit over in some durable sector.
@@ -167,6 +180,11 @@ impl Disk {
     /// Messages that are on the disk since the last call.
     pub(crate) fn take_stored(&mut self) -> Vec<MessageKey> {
         std::mem::take(&mut self.stored)
+    }
+
+    /// A write that was ordered and that no broker may order, in words.
+    pub(crate) fn take_overwrite(&mut self) -> Option<String> {
+        self.overwrite.take()
     }
 
     fn carry_out(&mut self, request: &DiskRequest) -> Result<DiskReply, DiskError> {
@@ -237,8 +255,8 @@ impl Disk {
     }
 
     /// What a dying process or machine leaves of an operation under way.
-    fn carry_out_partly(&mut self, operation: Operation, draws: &mut Draws) {
-        match draws.below(4) {
+    fn carry_out_partly(&mut self, operation: Operation, outcome: u64) {
+        match outcome {
             0 => {}
             1 => {
                 let _ = self.carry_out(&operation.request);
@@ -284,7 +302,12 @@ impl Disk {
             "a write of {} bytes at {offset} of segment {segment} breaks the rule",
             bytes.len()
         );
+        let forbidden = file.forbids(offset as usize, bytes.len());
         file.write(offset as usize, &bytes);
+        if let Some(why) = forbidden {
+            let text = format!("a write of {} bytes at {offset} of segment {segment}: {why}", bytes.len());
+            self.overwrite.get_or_insert(text);
+        }
         Ok(())
     }
 

@@ -16,6 +16,13 @@ pub enum When {
     Sync(u64),
     /// With this write.
     Write(u64),
+    /// With the `number`-th write that is ordered from this time on; a power cut finds it under way.
+    WriteSince {
+        /// The time.
+        at_us: u64,
+        /// Counted from 1.
+        number: u64,
+    },
     /// With this read.
     Read(u64),
 }

@@ -1,6 +1,8 @@
 //! Makes a scenario from a seed. Swarm: every seed draws which faults exist, how many, and the limits, so that
 //! every boundary is crossed by some seeds and no fault hides another for ever.
 
+mod situation;
+
 use crate::chance::{Chance, Domain, Draws};
 use crate::fault::{Direction, Fault, Pages, When};
 use crate::scenario::{
@@ -24,7 +26,7 @@ pub fn generate(seed: u64) -> Scenario {
         .map(|index| client(&mut part(100 + index), index, &topics, busy, fault_phase_us))
         .collect();
     let faults = faults(&mut part(3), clients.len(), fault_phase_us);
-    Scenario {
+    let mut scenario = Scenario {
         why: String::new(),
         seed,
         fault_phase_us,
@@ -36,7 +38,9 @@ pub fn generate(seed: u64) -> Scenario {
         disk: disk(&mut part(4)),
         clients,
         faults,
-    }
+    };
+    situation::add_some(&mut part(6), &mut scenario);
+    scenario
 }
 
 fn broker(draws: &mut Draws) -> BrokerSettings {
@@ -50,9 +54,11 @@ fn broker(draws: &mut Draws) -> BrokerSettings {
         unsent_bytes: *draws.pick(&[200, 4096, 1 << 20]),
         held_replies: *draws.pick(&[2, 10, 1000]),
         parked_bytes: 65_536,
-        queue_messages: if draws.percent(5) { draws.between(1, 20) } else { 0 },
-        queue_refuses: draws.percent(30),
+        queue_messages: if draws.percent(8) { draws.between(1, 20) } else { 0 },
+        queue_refuses: draws.percent(20),
         message_events: draws.percent(20),
+        session_expiry_ms: if draws.percent(15) { *draws.pick(&[100, 100, 300, 1000]) } else { 0 },
+        ..BrokerSettings::default()
     }
 }
 
@@ -67,6 +73,7 @@ fn network(draws: &mut Draws) -> NetworkSettings {
         coalesce_percent: *draws.pick(&[0, 50, 100]),
         window_bytes: *draws.pick(&[100, 1000, 65_536]),
         late_drain_percent: *draws.pick(&[0, 20, 60]),
+        notice_us: *draws.pick(&[1_000, 30_000, 300_000]),
     }
 }
 
@@ -146,6 +153,9 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
         keep_alive_s: *draws.pick(&[1, 2, 10]),
         window: draws.between(1, 20) as usize,
         answer_us: *draws.pick(&[0, 0, 1000, 50_000]),
+        repeat_percent: 0,
+        hasty_percent: 0,
+        reconnect_us: *draws.pick(&[6_000, 30_000, 200_000]),
         operations,
     }
 }
@@ -192,7 +202,8 @@ fn faults(draws: &mut Draws, clients: usize, end_us: u64) -> Vec<Fault> {
     let at = |draws: &mut Draws| When::AtUs(draws.below(end_us));
     let down = |draws: &mut Draws| *draws.pick(&[1_000, 20_000, 300_000]);
     let crash_at = |draws: &mut Draws| match draws.below(10) {
-        0..4 => When::AtUs(draws.below(end_us)),
+        0..2 => When::AtUs(draws.below(end_us)),
+        2..4 => When::WriteSince { at_us: draws.below(end_us), number: draws.between(1, 20) },
         4..7 => When::DiskOperation(draws.between(1, 60)),
         7..9 => When::DiskOperation(draws.between(1, 600)),
         _ => When::Sync(draws.between(1, 200)),

@@ -5,6 +5,7 @@
 
 mod audit;
 mod delivery;
+mod presence;
 mod retained;
 mod subscription;
 mod topic;
@@ -17,6 +18,7 @@ use crate::outcome::{Checker, Violation};
 use crate::payload::MessageKey;
 use crate::scenario::{Action, Scenario};
 use delivery::Record;
+use presence::Presence;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use subscription::Subscription;
 use topic::Topics;
@@ -42,6 +44,10 @@ pub(crate) struct Model {
     slow_disk: bool,
     full_disk: bool,
     inflight_max: usize,
+    /// Milliseconds after which the session of a client that is away may go; 0 means never.
+    expiry_ms: i64,
+    /// How far the wall clock has jumped.
+    wall_offset_ms: i64,
     /// Requests so far.
     tickets: u64,
     /// Messages that were acknowledged before a subscriber had them.
@@ -65,6 +71,8 @@ pub(crate) struct Message {
     on_disk: bool,
     /// The connection attempt whose will it is.
     will_of: Option<usize>,
+    /// It may be sent again to a session that has not seen it.
+    twice: bool,
 }
 
 /// What the broker owes one client.
@@ -80,6 +88,7 @@ struct ClientModel {
     subscriptions: Vec<Subscription>,
     subscribes: Vec<SubscribeAttempt>,
     attempts: Vec<Attempt>,
+    presence: Presence,
     /// By publisher, then by sequence.
     records: Vec<Vec<Record>>,
     /// By publisher, topic, QoS published and delivered: the last message that came for the first time.
@@ -134,6 +143,8 @@ impl Model {
             slow_disk: scenario.has_slow_disk(),
             full_disk: scenario.has_full_disk(),
             inflight_max: scenario.broker.inflight,
+            expiry_ms: scenario.broker.session_expiry_ms as i64,
+            wall_offset_ms: 0,
             tickets: 0,
             debts: 0,
             violation: None,
@@ -186,6 +197,7 @@ impl Model {
             ended: NEVER,
             on_disk: false,
             will_of: None,
+            twice: false,
         });
         MessageKey { publisher: publisher as u32, sequence: messages.len() as u32 - 1 }
     }
@@ -347,7 +359,8 @@ impl Model {
         let true_to_it = if clean {
             !present
         } else {
-            (present && state.maybe_present) || (!present && state.maybe_absent)
+            let absence = state.maybe_absent || state.presence.absence_explained;
+            (present && state.maybe_present) || (!present && absence)
         };
         if !present {
             state.start_afresh();
@@ -375,6 +388,9 @@ impl Model {
 
     /// The least QoS that some matching subscription of the client has had for certain since then.
     fn certainly_granted(&self, client: usize, topic: usize, since: u64) -> Option<u8> {
+        if self.may_have_expired(client) {
+            return None;
+        }
         let subscriptions = self.clients[client].subscriptions.iter().enumerate();
         let matching = subscriptions.filter(|(filter, _)| self.topics.matching(*filter, topic));
         matching.filter_map(|(_, subscription)| subscription.certain_since(since)).max()
@@ -399,6 +415,7 @@ impl ClientModel {
             subscriptions: vec![Subscription::default(); filters],
             subscribes: Vec::new(),
             attempts: Vec::new(),
+            presence: Presence::default(),
             records: (0..publishers).map(|_| Vec::new()).collect(),
             newest: BTreeMap::new(),
             owed: BTreeSet::new(),

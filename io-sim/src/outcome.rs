@@ -18,6 +18,8 @@ pub enum Checker {
     Order,
     /// Something arrived that nobody published, or not so, or that its receiver had not asked for.
     Invented,
+    /// A sector that held something was written again, or a segment of an earlier life was written to.
+    Overwrite,
     /// Session present was not true.
     SessionPresent,
     /// A retained message was missing, or not the last one.
@@ -58,6 +60,7 @@ impl fmt::Display for Checker {
             Checker::Duplicate => "duplicate",
             Checker::Order => "order",
             Checker::Invented => "invented",
+            Checker::Overwrite => "overwrite",
             Checker::SessionPresent => "session-present",
             Checker::Retained => "retained",
             Checker::CameBack => "came-back",

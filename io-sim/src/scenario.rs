@@ -79,6 +79,52 @@ pub struct BrokerSettings {
     pub queue_refuses: bool,
     /// Report what happens to every message.
     pub message_events: bool,
+    /// `Limits::session_expiry_ms`.
+    pub session_expiry_ms: u64,
+    /// When written data is forced to the disk.
+    pub sync: Sync,
+}
+
+/// `Settings::sync`. The checkers hold the broker to its promise under `always`, whatever it is, so that a scenario
+/// shows what the others lose:
+///
+/// ```
+/// use vowmq_sim::outcome::Checker;
+///
+/// let scenario = vowmq_sim::scenario::parse(
+///     r#"
+///     seed = 1
+///     fault_phase_us = 300_000
+///     broker = { sync = "never" } # or "always", or { every_ms = 50 }
+///
+///     [[clients]]
+///     id = "subscriber"
+///     operations = [{ at_us = 15_000, do = "subscribe", filter = "a", qos = 1 }, { at_us = 50_000, do = "disconnect" }]
+///
+///     [[clients]]
+///     id = "publisher"
+///     operations = [{ at_us = 60_000, do = "publish", topic = "a", qos = 1 }]
+///
+///     [[faults]]
+///     kind = "power_cut"
+///     when = { at_us = 100_000 }
+///     down_us = 1_000
+///     "#,
+/// )?;
+/// let broken = vowmq_sim::run(&scenario).violation.expect("what was acknowledged is gone");
+/// assert_eq!(broken.checker, Checker::AckBeforeDisk);
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sync {
+    /// Before every acknowledgement that depends on it.
+    #[default]
+    Always,
+    /// So many milliseconds after it was written, at the latest.
+    EveryMs(u64),
+    /// Never.
+    Never,
 }
 
 impl Default for BrokerSettings {
@@ -96,6 +142,8 @@ impl Default for BrokerSettings {
             queue_messages: 0,
             queue_refuses: false,
             message_events: true,
+            session_expiry_ms: 0,
+            sync: Sync::Always,
         }
     }
 }
@@ -120,11 +168,15 @@ impl BrokerSettings {
                 parked_bytes: self.parked_bytes,
                 queue_messages: self.queue_messages,
                 queue_overflow: overflow,
-                session_expiry_ms: 0,
+                session_expiry_ms: self.session_expiry_ms,
                 free_bytes: 0,
                 ..Limits::default()
             },
-            sync: SyncPolicy::Always,
+            sync: match self.sync {
+                Sync::Always => SyncPolicy::Always,
+                Sync::EveryMs(ms) => SyncPolicy::EveryMs(ms),
+                Sync::Never => SyncPolicy::Never,
+            },
             segment_bytes,
             message_events: self.message_events,
         }
@@ -151,6 +203,8 @@ pub struct NetworkSettings {
     pub window_bytes: usize,
     /// Times that the broker's outputs are fetched late, after further inputs, of a hundred.
     pub late_drain_percent: u32,
+    /// Longest time until a client notices that the broker's machine is off.
+    pub notice_us: u64,
 }
 
 impl Default for NetworkSettings {
@@ -164,6 +218,7 @@ impl Default for NetworkSettings {
             coalesce_percent: 50,
             window_bytes: 65_536,
             late_drain_percent: 20,
+            notice_us: 300_000,
         }
     }
 }
@@ -236,9 +291,26 @@ pub struct ClientProgram {
     /// Longest time until it answers what it received.
     #[serde(default)]
     pub answer_us: u64,
+    /// QoS 2 PUBLISH and PUBREL packets that it sends twice, one right after the other, of a hundred.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeat_percent: u32,
+    /// QoS 2 packets after which it opens another connection at once, while the old one is open, of a hundred.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hasty_percent: u32,
+    /// Longest time until it comes back after its connection broke: at least 5,000.
+    #[serde(default = "default_reconnect_us")]
+    pub reconnect_us: u64,
     /// What it does, in order of time. It connects with its first operation and again whenever its connection
     /// breaks.
     pub operations: Vec<Operation>,
+}
+
+fn default_reconnect_us() -> u64 {
+    200_000
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn default_keep_alive() -> u16 {
@@ -404,7 +476,8 @@ pub fn parse(text: &str) -> Result<Scenario, String> {
 pub(crate) fn at_times(faults: &[Fault]) -> impl Iterator<Item = (usize, u64)> + '_ {
     faults.iter().enumerate().filter_map(|(index, fault)| match fault.when() {
         When::AtUs(at) => Some((index, *at)),
-        When::DiskOperation(_)
+        When::WriteSince { .. }
+        | When::DiskOperation(_)
         | When::RecoveryOperation(_)
         | When::Sync(_)
         | When::Write(_)

@@ -25,7 +25,7 @@ use vowmq_core::ids::{ConnectionId, ListenerId};
 use vowmq_core::input::{CloseCause, Input, Peer};
 
 /// A run that takes more events than this goes round in circles.
-const EVENTS_MAX: u64 = 20_000_000;
+const EVENTS_MAX: u64 = 3_000_000;
 
 /// Everything there is in a run.
 pub(crate) struct World<'a> {

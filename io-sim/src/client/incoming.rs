@@ -1,7 +1,7 @@
 //! What a client does with what it receives.
 
 use super::session::{Answer, Came, Request, Todo};
-use super::{Client, Context, Link, describe};
+use super::{Client, Context, Link, PATIENCE_US, describe};
 use crate::happening::Timer;
 use crate::model::Delivery;
 use crate::outcome::Checker;
@@ -76,6 +76,9 @@ impl Client {
             return;
         }
         self.link = Link::Up { connection, clean };
+        if self.program.hasty_percent > 0 {
+            self.patient_until = around.now + self.draws.below(PATIENCE_US);
+        }
         around.model.connect_accepted(self.index, self.attempts - 1);
         around.model.connected(self.index, clean, connack.session_present);
         if clean {
@@ -150,7 +153,7 @@ impl Client {
             let (key, first, write) = (outgoing.key, outgoing.first, outgoing.write);
             self.message_acked(around, key, first, write);
         }
-        self.write(around, &Packet::PubRel(PubRel::new(id)));
+        self.release(around, id);
     }
 
     /// PUBACK or PUBCOMP: the message is seen through.

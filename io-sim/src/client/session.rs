@@ -180,6 +180,9 @@ impl Client {
                 let (packet_id, write) = (publish.pkid, self.session.writes);
                 let outgoing = Outgoing { packet_id, key, released: false, publish, write, first: true };
                 self.session.outgoing.push_back(outgoing);
+                if level == 2 && self.repeats() {
+                    self.send_again(around, self.session.outgoing.len() - 1, true);
+                }
             }
             Todo::Subscribe { filter, qos } => {
                 self.session.wanted.insert(filter.clone(), qos);
@@ -223,13 +226,27 @@ impl Client {
         let outgoing = &mut self.session.outgoing[index];
         outgoing.first = false;
         outgoing.publish.dup = true;
-        let packet = if outgoing.released {
-            Packet::PubRel(PubRel::new(outgoing.packet_id))
-        } else {
-            around.model.publish_sent(outgoing.key, same_connection);
-            Packet::Publish(outgoing.publish.clone())
-        };
+        if outgoing.released {
+            let packet_id = outgoing.packet_id;
+            return self.release(around, packet_id);
+        }
+        around.model.publish_sent(outgoing.key, same_connection);
+        let packet = Packet::Publish(outgoing.publish.clone());
         self.write(around, &packet);
+    }
+
+    /// PUBREL, now and then twice.
+    pub(super) fn release(&mut self, around: &mut Context<'_>, packet_id: u16) {
+        self.write(around, &Packet::PubRel(PubRel::new(packet_id)));
+        if self.repeats() {
+            *self.session.repeated.entry(packet_id).or_default() += 1;
+            self.write(around, &Packet::PubRel(PubRel::new(packet_id)));
+        }
+    }
+
+    /// Whether it sends this packet twice.
+    fn repeats(&mut self) -> bool {
+        self.program.repeat_percent > 0 && self.draws.percent(self.program.repeat_percent)
     }
 
     fn request(&mut self, around: &mut Context<'_>, request: Todo) {

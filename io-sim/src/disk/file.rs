@@ -20,6 +20,8 @@ const BLOCK: usize = 512;
 pub(crate) struct File {
     cache: Vec<u8>,
     dirty: BTreeMap<usize, Dirty>,
+    /// An earlier life of the broker has had it: where anything of that is left, it is not to be written to.
+    sealed: bool,
 }
 
 /// A sector whose newest contents are not durable.
@@ -46,6 +48,24 @@ impl File {
         if self.cache.len() < length {
             self.cache.resize(length, 0);
         }
+    }
+
+    /// Why a write there breaks the promise that nothing is written twice, or behind a tear; none if it keeps it.
+    pub(crate) fn forbids(&mut self, offset: usize, length: usize) -> Option<&'static str> {
+        let written = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
+        if written(&self.cache[offset..offset + length]) {
+            return Some("it overwrites what stands there");
+        }
+        if self.sealed && written(&self.cache) {
+            return Some("it goes on in a segment that a broker wrote to before it was restarted");
+        }
+        self.sealed = false;
+        None
+    }
+
+    /// The broker's life is over.
+    pub(crate) fn seal(&mut self) {
+        self.sealed = true;
     }
 
     /// Writes at a sector's beginning, inside the length.

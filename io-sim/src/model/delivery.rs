@@ -191,7 +191,8 @@ impl Model {
             (_, _) => (copies, sends),
         };
         // A will is published once more when the broker crashed before that was on the disk.
-        let allowed = if message.will_of.is_some() && delivery.qos < 2 { u32::MAX } else { allowed };
+        let again = message.twice || (message.will_of.is_some() && delivery.qos < 2);
+        let allowed = if again { u32::MAX } else { allowed };
         if count > allowed {
             let text = format!(
                 "client {} receives {key} with QoS {} for the {count}. time; it was sent {sends} times with QoS {}",
@@ -217,9 +218,7 @@ impl Model {
         // Sent twice, its first copy may have come while nobody was subscribed, or been dropped at a bound.
         let granted = self.certainly_granted(delivery.client, topic, sent);
         let subscribed = delivery.qos > 0 && !self.bounded && granted.is_some_and(|qos| qos > 0);
-        // A drop at a bound that a crash undid brings a message back after later ones.
-        let undone = self.bounded && !self.crashes.is_empty();
-        if (sends == 1 || subscribed) && !undone {
+        if sends == 1 || subscribed {
             let later = MessageKey { sequence: newest, ..key };
             let text = format!("client {} receives {key} for the first time after {later}", delivery.client);
             self.fail(Checker::Order, format!("client {} {key}", delivery.client), text);
@@ -229,7 +228,7 @@ impl Model {
     /// What comes again on another connection carries DUP and the same packet id ([MQTT-3.3.1-1], [MQTT-4.4.0-1]).
     fn check_redelivery(&mut self, delivery: &Delivery<'_>, key: MessageKey, before: &Record) {
         let message = self.message(key);
-        let one_copy = message.sends == 1 || (message.qos == 2 && delivery.qos == 2);
+        let one_copy = !message.twice && (message.sends == 1 || (message.qos == 2 && delivery.qos == 2));
         let comparable =
             one_copy && delivery.qos > 0 && before.qos == delivery.qos && message.will_of.is_none();
         if !comparable || before.attempt == delivery.attempt {
@@ -245,8 +244,8 @@ impl Model {
     }
 
     fn check_settled(&mut self, delivery: &Delivery<'_>, key: MessageKey) {
-        let Message { sends, qos, .. } = self.message(key);
-        if *sends <= 1 || *qos == 2 {
+        let Message { sends, qos, twice, .. } = self.message(key);
+        if !twice && (*sends <= 1 || *qos == 2) {
             let text = format!(
                 "client {} receives {key} again, though it had answered it and a later answer of the broker proves \
                  that this was on the disk",

@@ -68,6 +68,7 @@ impl Model {
     /// The broker was told, or said, that the connection is over.
     pub(crate) fn attempt_ended(&mut self, client: usize, attempt: usize, ending: Ending) {
         let now = self.now;
+        self.presence_ended(client, attempt);
         if let Some(attempt) = self.clients[client].attempts.get_mut(attempt) {
             attempt.ended.get_or_insert((now, ending));
         }

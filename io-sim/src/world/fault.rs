@@ -5,6 +5,7 @@ use super::phase::Phase;
 use crate::fault::{Fault, When};
 use crate::happening::Happening;
 use crate::network::Surroundings;
+use crate::outcome::Checker;
 use std::collections::BTreeMap;
 use vowmq_core::ids::OpId;
 use vowmq_core::input::Input;
@@ -16,6 +17,8 @@ pub(super) struct Plan {
     syncs: BTreeMap<u64, Vec<usize>>,
     writes: BTreeMap<u64, Vec<usize>>,
     reads: BTreeMap<u64, Vec<usize>>,
+    /// The faults that wait for writes: from when, and for how many more.
+    writes_since: Vec<(usize, u64, u64)>,
     pub(super) disk_is_full: bool,
 }
 
@@ -27,11 +30,16 @@ impl Plan {
             syncs: BTreeMap::new(),
             writes: BTreeMap::new(),
             reads: BTreeMap::new(),
+            writes_since: Vec::new(),
             disk_is_full: false,
         };
         for (index, fault) in faults.iter().enumerate() {
             let (by, number) = match fault.when() {
                 When::AtUs(_) => continue,
+                When::WriteSince { at_us, number } => {
+                    plan.writes_since.push((index, *at_us, *number));
+                    continue;
+                }
                 When::DiskOperation(number) => (&mut plan.operations, number),
                 When::RecoveryOperation(number) => (&mut plan.recovery_operations, number),
                 When::Sync(number) => (&mut plan.syncs, number),
@@ -42,15 +50,28 @@ impl Plan {
         }
         plan
     }
+
+    /// The faults that waited for this write.
+    fn write_ordered(&mut self, now: u64) -> Vec<usize> {
+        let due = self.writes_since.iter_mut().filter(|(_, at, _)| *at <= now);
+        due.for_each(|(_, _, left)| *left = left.saturating_sub(1));
+        self.writes_since.extract_if(.., |(_, _, left)| *left == 0).map(|(index, ..)| index).collect()
+    }
 }
 
 impl World<'_> {
     /// Sets off what waits for the disk operation that was just ordered: during it or right after.
-    pub(super) fn set_off_by_operation(&mut self, op: OpId, latency: u64) {
+    pub(super) fn set_off_by_operation(&mut self, op: OpId, is_write: bool, latency: u64) {
         if self.phase != Phase::Faults {
             return;
         }
         let counts = self.disk.counts();
+        if is_write {
+            for index in self.plan.write_ordered(self.schedule.now_us()) {
+                let at = self.now() + self.crash_draws.below(latency);
+                self.schedule.add(at, Happening::Fault(index));
+            }
+        }
         let mut set_off = Vec::new();
         for (by, number) in [
             (&mut self.plan.operations, counts.operations),
@@ -124,6 +145,7 @@ impl World<'_> {
             Fault::WallJump { by_ms, .. } => {
                 self.effects.count("wall clock jump");
                 self.wall_offset_ms = self.wall_offset_ms.saturating_add(*by_ms);
+                self.model.wall_jumps(*by_ms);
             }
         }
     }
@@ -158,10 +180,18 @@ impl World<'_> {
         self.model.crashed();
         let effects = &mut self.effects;
         self.disk.power_cut(&mut self.crash_draws, |name| effects.count(name));
+        self.take_in_disk();
+        self.end_process(down_us, true);
+    }
+
+    /// Tells the model what the disk has seen.
+    pub(super) fn take_in_disk(&mut self) {
         for key in self.disk.take_stored() {
             self.model.stored(key);
         }
-        self.end_process(down_us, true);
+        if let Some(text) = self.disk.take_overwrite() {
+            self.model.fail(Checker::Overwrite, "disk", text);
+        }
     }
 
     fn process_crash(&mut self, down_us: u64) {

@@ -14,6 +14,9 @@ const REST_US: u64 = 2_500_000;
 /// What clients settled so long ago is on the disk by then.
 const LAZY_US: u64 = 2_000_000;
 
+/// How long a run is healed that may never be quiet.
+const REFUSED_US: u64 = 5_000_000;
+
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -69,7 +72,10 @@ impl World<'_> {
     }
 
     fn healing_begins(&mut self, last: bool) {
-        let until = self.now() + self.scenario.heal_us;
+        let may_never_end = self.publishers_may_be_refused();
+        let most_us =
+            if may_never_end { self.scenario.heal_us.min(REFUSED_US) } else { self.scenario.heal_us };
+        let until = self.now() + most_us;
         if !last {
             self.schedule.add(self.now() + LOOK_US, Happening::Look);
         }
@@ -85,9 +91,13 @@ impl World<'_> {
         }
     }
 
+    /// Who publishes to a full queue is disconnected and comes back, so nobody can promise an end.
+    fn publishers_may_be_refused(&self) -> bool {
+        self.scenario.broker.queue_messages > 0 && self.scenario.broker.queue_refuses
+    }
+
     fn time_is_up(&mut self) {
-        if self.scenario.broker.queue_messages > 0 && self.scenario.broker.queue_refuses {
-            // Who publishes to a full queue is disconnected, so nobody can promise an end.
+        if self.publishers_may_be_refused() {
             self.over = true;
             return;
         }

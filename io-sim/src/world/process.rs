@@ -7,6 +7,7 @@ use crate::happening::Happening;
 use crate::model::Ending;
 use crate::network::Surroundings;
 use crate::outcome::Checker;
+use crate::tap::Leaving;
 use bytes::Bytes;
 use vowmq_core::event::{DropReason, Event};
 use vowmq_core::ids::{ConnectionId, OpId};
@@ -95,9 +96,7 @@ impl World<'_> {
             return;
         }
         let result = self.disk.complete(op);
-        for key in self.disk.take_stored() {
-            self.model.stored(key);
-        }
+        self.take_in_disk();
         self.trace.note("disk", &[op.0, u64::from(result.is_ok())], || match &result {
             Ok(reply) => format!("operation {op} done{}", length_of(reply)),
             Err(error) => format!("operation {op} failed: {}", error.message),
@@ -155,9 +154,11 @@ impl World<'_> {
         self.counts.crashes += 1;
         self.taps.clear();
         self.disk.process_crash(&mut self.crash_draws);
+        self.take_in_disk();
         let draws = &mut self.crash_draws;
         // A process's end closes its sockets at once; a machine is only missed.
-        let notice_us = || if machine_too { draws.below(300_000) } else { 0 };
+        let most_us = self.scenario.network.notice_us;
+        let notice_us = || if machine_too { draws.below(most_us) } else { 0 };
         let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
         for (client, attempt) in self.network.broker_dies(&mut around, notice_us) {
             self.model.attempt_ended(client, attempt, Ending::Abnormal);
@@ -283,9 +284,14 @@ impl World<'_> {
         let tap = self.taps.entry(id).or_default();
         for chunk in &chunks {
             self.trace.bytes(chunk);
-            tap.take(chunk, |packet_id| {
-                if current && let Some(key) = client.awaits(packet_id) {
-                    self.model.answer_leaves(key);
+            tap.take(chunk, |leaving| match leaving {
+                Leaving::Accepted { present } => {
+                    self.model.connack_leaves(connection.client, connection.attempt, present);
+                }
+                Leaving::Answer(packet_id) => {
+                    if current && let Some(key) = client.awaits(packet_id) {
+                        self.model.answer_leaves(key);
+                    }
                 }
             });
         }
@@ -339,10 +345,11 @@ impl World<'_> {
     fn order_disk(&mut self, op: OpId, request: DiskRequest, recovering: bool) {
         let what = || describe(&request);
         self.trace.note("broker", &[op.0], || format!("orders operation {op}: {}", what()));
+        let is_write = matches!(request, DiskRequest::Write { .. });
         let latency = self.disk.submit(op, request, recovering);
         let (at, epoch) = (self.now() + latency, self.process.epoch);
         self.schedule.add(at, Happening::DiskDone { epoch, op });
-        self.set_off_by_operation(op, latency);
+        self.set_off_by_operation(op, is_write, latency);
     }
 
     fn report(&mut self, event: &Event) {

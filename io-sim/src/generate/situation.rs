@@ -1,0 +1,188 @@
+//! Situations: what needs several things at nearly the same time, and so hardly ever comes about by itself. Each is
+//! strewn over a scenario that goes on beside it.
+
+use crate::chance::Draws;
+use crate::fault::{Fault, When};
+use crate::scenario::{Action, ClientProgram, Operation, Scenario};
+
+/// A topic of its own, so that few subscriptions match it.
+const TOPIC: &str = "situation";
+
+/// Adds some situations, each with its own chance.
+pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
+    if draws.percent(40) {
+        storm(draws, scenario);
+    }
+    if draws.percent(6) {
+        overflow(draws, scenario);
+    }
+    if draws.percent(25) {
+        haste(draws, scenario);
+    }
+    if scenario.broker.session_expiry_ms > 0 {
+        for _ in 0..draws.between(1, 4) {
+            away_until_expiry(draws, scenario);
+        }
+    }
+    if draws.percent(20) {
+        for _ in 0..draws.between(1, 3) {
+            unsubscribed_before_a_power_cut(draws, scenario);
+        }
+    }
+    if draws.percent(30) {
+        for _ in 0..draws.between(1, 5) {
+            cleared_twice_before_a_power_cut(draws, scenario);
+        }
+    }
+    for client in &mut scenario.clients {
+        client.operations.sort_by_key(|operation| operation.at_us);
+    }
+}
+
+/// Much is written to a slow disk, and power cuts find it under way.
+fn storm(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    slow_down(draws, scenario);
+    scenario.broker.held_replies = *draws.pick(&[10, 1000, 1000]);
+    scenario.network.window_bytes = 65_536;
+    let filter = "#".to_owned();
+    let subscribe = Action::Subscribe { filter, qos: draws.between(1, 2) as u8 };
+    scenario.clients[0].operations.push(Operation { at_us: 0, action: subscribe });
+    for client in &mut scenario.clients {
+        client.window = draws.between(1, 40) as usize;
+    }
+    for _ in 0..draws.between(4, 20) {
+        let at_us = draws.below(end_us);
+        burst(draws, scenario, at_us);
+        // The first write may be a header that recovery writes.
+        let when = When::WriteSince { at_us, number: draws.between(1, 6) };
+        let down_us = *draws.pick(&[1_000, 1_000, 20_000]);
+        scenario.faults.push(Fault::PowerCut { when, down_us });
+    }
+}
+
+/// Small queues that overflow while their subscribers go on slowly, and power cuts.
+fn overflow(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    slow_down(draws, scenario);
+    scenario.broker.queue_messages = draws.between(2, 8);
+    scenario.broker.queue_refuses = false;
+    scenario.broker.inflight = draws.between(1, 3) as usize;
+    for client in &mut scenario.clients {
+        client.answer_us = *draws.pick(&[0, 1_000, 5_000]);
+    }
+    let filter = "#".to_owned();
+    let subscribe = Action::Subscribe { filter, qos: 1 };
+    scenario.clients[0].operations.push(Operation { at_us: 0, action: subscribe });
+    scenario.clients[0].clean = false;
+    for _ in 0..draws.between(4, 20) {
+        let at_us = draws.below(end_us);
+        burst(draws, scenario, at_us);
+        let when = When::WriteSince { at_us, number: draws.between(1, 6) };
+        scenario.faults.push(Fault::PowerCut { when, down_us: 1_000 });
+    }
+}
+
+/// Clients that repeat QoS 2 packets and take their own connections over in the middle of exchanges.
+fn haste(draws: &mut Draws, scenario: &mut Scenario) {
+    for client in &mut scenario.clients {
+        client.repeat_percent = *draws.pick(&[0, 10, 50]);
+        client.hasty_percent = *draws.pick(&[0, 5, 10, 30]);
+        if draws.percent(70) {
+            client.will = None; // its CONNACK would wait for that
+        }
+    }
+}
+
+/// Operations of the disk take long, clients come back soon.
+fn slow_down(draws: &mut Draws, scenario: &mut Scenario) {
+    let disk = &mut scenario.disk;
+    disk.latency_min_us = *draws.pick(&[500, 2_000, 8_000]);
+    disk.latency_max_us = disk.latency_min_us + *draws.pick(&[1, 1_000, 10_000]);
+    scenario.network.notice_us = *draws.pick(&[1_000, 30_000]);
+    for client in &mut scenario.clients {
+        client.reconnect_us = *draws.pick(&[6_000, 30_000]);
+    }
+}
+
+/// Some clients publish many messages from this time on.
+fn burst(draws: &mut Draws, scenario: &mut Scenario, at_us: u64) {
+    for _ in 0..draws.between(1, 3) {
+        let action = Action::Publish {
+            topic: (*draws.pick(&["a", "b/c", TOPIC])).to_owned(),
+            qos: *draws.pick(&[1, 2, 2]),
+            retain: false,
+            size: *draws.pick(&[20, 500, 3_000]) + draws.below(1_000) as u32,
+            count: draws.between(1, 30) as u32,
+        };
+        pick(draws, scenario).operations.push(Operation { at_us, action });
+    }
+}
+
+/// A client stays away nearly until its session expires, comes back, and the power goes.
+fn away_until_expiry(draws: &mut Draws, scenario: &mut Scenario) {
+    let away_us = scenario.broker.session_expiry_ms * draws.between(700, 1020);
+    let left_us = draws.below(scenario.fault_phase_us.saturating_sub(away_us).max(1));
+    let back_us = left_us + away_us;
+    let client = pick(draws, scenario);
+    client.clean = false;
+    client.operations.push(Operation { at_us: left_us, action: Action::Disconnect });
+    client.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
+    cut_the_power(draws, scenario, back_us);
+}
+
+/// A client unsubscribes, the power goes, and somebody publishes afterwards.
+fn unsubscribed_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    let at_us = draws.between(end_us / 10, end_us * 2 / 3);
+    let filter = TOPIC.to_owned();
+    let client = pick(draws, scenario);
+    client.clean = false;
+    let subscribed_us = draws.below(at_us);
+    let qos = draws.between(1, 2) as u8;
+    client
+        .operations
+        .push(Operation { at_us: subscribed_us, action: Action::Subscribe { filter: filter.clone(), qos } });
+    client.operations.push(Operation { at_us, action: Action::Unsubscribe { filter } });
+    cut_the_power(draws, scenario, at_us);
+    for _ in 0..3 {
+        let at_us = at_us + draws.below(end_us / 3);
+        let action = Action::Publish { topic: TOPIC.to_owned(), qos: 1, retain: false, size: 20, count: 1 };
+        pick(draws, scenario).operations.push(Operation { at_us, action });
+    }
+}
+
+/// A topic is set, cleared twice at nearly the same time, the power goes, and somebody subscribes.
+fn cleared_twice_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    let at_us = draws.between(end_us / 10, end_us * 2 / 3);
+    let publish = |qos, size| Action::Publish { topic: TOPIC.to_owned(), qos, retain: true, size, count: 1 };
+    let set_us = draws.below(at_us);
+    pick(draws, scenario).operations.push(Operation { at_us: set_us, action: publish(1, 20) });
+    let first = draws.below(2) as u8;
+    pick(draws, scenario).operations.push(Operation { at_us, action: publish(first, 0) });
+    let again_us = at_us + draws.below(3000);
+    pick(draws, scenario).operations.push(Operation { at_us: again_us, action: publish(1, 0) });
+    cut_the_power(draws, scenario, again_us);
+    for _ in 0..2 {
+        let at_us = again_us + draws.below(end_us / 3);
+        let action = Action::Subscribe { filter: TOPIC.to_owned(), qos: 1 };
+        pick(draws, scenario).operations.push(Operation { at_us, action });
+    }
+}
+
+/// Soon after this time: during a write, or at any moment.
+fn cut_the_power(draws: &mut Draws, scenario: &mut Scenario, at_us: u64) {
+    let when = match draws.below(3) {
+        0 => When::AtUs(at_us + draws.below(40_000)),
+        1 => When::AtUs(at_us + draws.below(4_000)),
+        _ => When::WriteSince { at_us: at_us + draws.below(1_000), number: draws.between(1, 2) },
+    };
+    let down_us = *draws.pick(&[1_000, 20_000]);
+    scenario.faults.push(Fault::PowerCut { when, down_us });
+}
+
+fn pick<'a>(draws: &mut Draws, scenario: &'a mut Scenario) -> &'a mut ClientProgram {
+    let index = draws.below(scenario.clients.len() as u64) as usize;
+    &mut scenario.clients[index]
+}

@@ -1,0 +1,97 @@
+//! When a session may have expired: by the broker's wall clock, so long after its client was last connected for
+//! certain.
+//!
+//! A client is connected from the moment its CONNACK leaves, even if the power goes at once, until the broker hears
+//! or says that the connection is over. Its clock may start at any later moment (after a crash it starts at
+//! recovery), and the wall clock may jump: so what counts is the least that it has shown since.
+
+use super::Model;
+use super::subscription::Subscription;
+
+/// A client as far as expiry goes.
+#[derive(Default)]
+pub(super) struct Presence {
+    /// The attempt that is connected for certain.
+    connected: Option<usize>,
+    /// The last one that was.
+    proven: Option<usize>,
+    /// The least that the wall clock has shown since then.
+    least_ms: i64,
+    /// Some time since then it showed so much more that the session may have expired.
+    expired: bool,
+    /// The CONNACK that left last may rightly say that there was no session.
+    pub(super) absence_explained: bool,
+}
+
+impl Model {
+    /// The wall clock jumps.
+    pub(crate) fn wall_jumps(&mut self, by_ms: i64) {
+        self.note_wall();
+        self.wall_offset_ms = self.wall_offset_ms.saturating_add(by_ms);
+        self.note_wall();
+    }
+
+    /// A CONNACK that accepts leaves the broker.
+    pub(crate) fn connack_leaves(&mut self, client: usize, attempt: usize, present: bool) {
+        let explained = self.may_have_expired(client);
+        let presence = &mut self.clients[client].presence;
+        let only_attempt = presence.proven.is_some_and(|proven| attempt == proven + 1);
+        *presence = Presence {
+            connected: Some(attempt),
+            proven: Some(attempt),
+            least_ms: i64::MAX,
+            expired: false,
+            absence_explained: explained,
+        };
+        // A CONNECT whose answer never came may have begun another session since.
+        if explained && !(present && only_attempt) {
+            self.session_in_doubt(client);
+        }
+    }
+
+    /// A connection is over at the broker.
+    pub(super) fn presence_ended(&mut self, client: usize, attempt: usize) {
+        let wall_ms = self.wall_ms();
+        let presence = &mut self.clients[client].presence;
+        if presence.connected == Some(attempt) {
+            presence.connected = None;
+            presence.least_ms = wall_ms;
+        }
+    }
+
+    /// Whether the client's session may have expired.
+    pub(super) fn may_have_expired(&self, client: usize) -> bool {
+        let presence = &self.clients[client].presence;
+        let away = presence.connected.is_none() && presence.proven.is_some();
+        self.expiry_ms > 0 && away && (presence.expired || self.has_passed(presence.least_ms))
+    }
+
+    fn note_wall(&mut self) {
+        let wall_ms = self.wall_ms();
+        for client in 0..self.clients.len() {
+            let expired = self.may_have_expired(client);
+            let presence = &mut self.clients[client].presence;
+            presence.expired |= expired;
+            presence.least_ms = presence.least_ms.min(wall_ms);
+        }
+    }
+
+    fn has_passed(&self, since_ms: i64) -> bool {
+        self.wall_ms().saturating_sub(since_ms) >= self.expiry_ms
+    }
+
+    fn wall_ms(&self) -> i64 {
+        (self.now / 1000) as i64 + self.wall_offset_ms
+    }
+
+    /// The session at hand may be another one than the client knows.
+    fn session_in_doubt(&mut self, client: usize) {
+        let state = &mut self.clients[client];
+        state.owed.clear();
+        state.retained_owed.clear();
+        state.subscriptions.iter_mut().for_each(Subscription::doubt);
+        for message in self.messages[client].iter_mut().filter(|message| message.acked == super::NEVER) {
+            message.twice = true;
+        }
+    }
+}
