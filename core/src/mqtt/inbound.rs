@@ -140,33 +140,11 @@ impl Broker {
     /// PUBREL: the identifier may be used for another message.
     pub(super) fn on_pubrel(&mut self, id: ConnectionId, session: SessionId, packet_id: PacketId) {
         let wait = match self.received_lsn(session, packet_id) {
-            Some(lsn) => {
-                self.answer_parked_copies(id, packet_id, lsn);
-                self.commit(Record::PacketIdReleased { session, packet_id })
-            }
+            Some(_) => self.commit(Record::PacketIdReleased { session, packet_id }),
             // Released before: the answer says so again, once that is durable.
             None => self.state.session(session).map_or(Lsn::NONE, |session| session.released),
         };
         self.acknowledge(id, AckKind::PubComp, packet_id, wait);
-    }
-
-    /// A copy of a message that was taken may stand among what is parked. It came before its PUBREL:
-    ///
-    /// 1. PUBLISH twice; the first copy is taken, the second is parked behind another message. 2. PUBREC, PUBREL,
-    ///    PUBCOMP. 3. There is room: the second copy, under an identifier that is free by now, would be a new message.
-    fn answer_parked_copies(&mut self, id: ConnectionId, packet_id: PacketId, lsn: Lsn) {
-        let connection = self.connections.get_mut(&id).expect("it sent the PUBREL that is handled");
-        let (mut copies, mut bytes) = (0, 0);
-        connection.parked.retain(|packet| {
-            let is_copy = parked_publish(packet).delivery == Delivery::ExactlyOnce(packet_id);
-            copies += usize::from(is_copy);
-            bytes += if is_copy { packet.len() } else { 0 };
-            !is_copy
-        });
-        connection.parked_bytes -= bytes;
-        for _ in 0..copies {
-            self.acknowledge(id, AckKind::PubRec, packet_id, lsn); // [MQTT-4.3.3-2]
-        }
     }
 
     /// Keeps a PUBLISH until there is room; its publisher's later ones wait behind it.
