@@ -134,6 +134,24 @@ fn a_weaker_promise_is_told() {
 }
 
 #[test]
+fn a_promise_that_a_reload_weakens_is_told() {
+    // If it failed, one line in the file and a SIGHUP would end the promise, and nobody would have been warned.
+    let place = tempfile::tempdir().expect("a temporary directory can be made");
+    let file = place.path().join("vowmq.toml");
+    fs::write(&file, "").expect("writes");
+    let path = file.to_string_lossy().into_owned();
+    let mut broker = Broker::start(&place.path().join("store"), &["--config", &path]);
+    for (text, told) in
+        [("sync = \"never\"\n", "WARN vowmq::command::serve: sync never: a power cut"), ("", "sync always")]
+    {
+        fs::write(&file, text).expect("writes");
+        broker.signal(Signal::HUP);
+        broker.wait_for_log(told);
+        broker.wait_for_log("the configuration was reloaded");
+    }
+}
+
+#[test]
 fn a_reload_takes_a_good_file_and_leaves_a_bad_one() {
     // If it failed, a slip in the file would stop a running broker, or a change would do nothing.
     let place = tempfile::tempdir().expect("a temporary directory can be made");

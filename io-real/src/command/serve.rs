@@ -113,6 +113,14 @@ fn sync_line(sync: SyncPolicy) -> String {
     }
 }
 
+/// A promise that changes while the broker runs is told where its operator looks.
+fn tell_of_sync(sync: SyncPolicy) {
+    match sync {
+        SyncPolicy::Always => tracing::info!("sync always: an acknowledgement means \"on disk\" from now on"),
+        SyncPolicy::EveryMs(_) | SyncPolicy::Never => tracing::warn!("{}", sync_line(sync).trim_end()),
+    }
+}
+
 /// Prints what scripts wait for. Nobody reading is no reason to stop.
 fn tell(lines: &str) {
     let mut out = stdout().lock();
@@ -203,6 +211,9 @@ fn reload(
         tracing::error!("the filter of the log was not changed: {error}");
     }
     let _ = commands.send(Command::Reload(Box::new(settings)));
+    if settings.sync != configuration.settings.sync {
+        tell_of_sync(settings.sync);
+    }
     // What needs a restart stays as it was, so that the next reload tells it again.
     configuration.settings = settings;
     configuration.log = new.log;
