@@ -38,6 +38,8 @@ pub struct Connection {
     pub closing: bool,
     /// When something was last received.
     pub last_received: Monotonic,
+    /// The rest of its input is put off: `Work::Parse` is in the list.
+    pub put_off: bool,
     /// Its timer.
     pub timer: Option<(Monotonic, Why)>,
     /// The client, once its CONNECT was accepted.
@@ -71,17 +73,19 @@ impl Connection {
             parked_at_most_once: 0,
             paused: false,
             closing: false,
+            put_off: false,
             last_received: now,
             timer: None,
             client: None,
         }
     }
 
-    /// Whether its input has to wait: too many replies are held, too much is parked, or its peer asks for more and
+    /// Whether its input has to wait: its turn is over, too many replies are held, too much is parked, or its peer asks for more and
     /// more answers that it does not read. Deliveries alone stop at the first `unsent_bytes`.
     pub fn is_blocked(&self, limits: &Limits) -> bool {
         !self.closing
-            && (self.replies.len() >= limits.held_replies
+            && (self.put_off
+                || self.replies.len() >= limits.held_replies
                 || self.parked_bytes >= limits.parked_bytes
                 || self.send.unsent() / 2 >= limits.unsent_bytes)
     }

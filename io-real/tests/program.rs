@@ -134,6 +134,43 @@ fn a_weaker_promise_is_told() {
 }
 
 #[test]
+fn a_promise_that_a_reload_weakens_is_told() {
+    // If it failed, one line in the file and a SIGHUP would end the promise, and nobody would have been warned.
+    let place = tempfile::tempdir().expect("a temporary directory can be made");
+    let file = place.path().join("vowmq.toml");
+    fs::write(&file, "").expect("writes");
+    let path = file.to_string_lossy().into_owned();
+    let mut broker = Broker::start(&place.path().join("store"), &["--config", &path]);
+    for (text, told) in
+        [("sync = \"never\"\n", "WARN vowmq::command::serve: sync never: a power cut"), ("", "sync always")]
+    {
+        fs::write(&file, text).expect("writes");
+        broker.signal(Signal::HUP);
+        broker.wait_for_log(told);
+        broker.wait_for_log("the configuration was reloaded");
+    }
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_start_is_named() {
+    // If it failed, an operator would read "File exists" or "Address already in use" and not know which.
+    let place = tempfile::tempdir().expect("a temporary directory can be made");
+    let file = place.path().join("file");
+    fs::write(&file, "").expect("writes");
+    for data_dir in [file.clone(), file.join("below")] {
+        let refused = output(vowmq().args(["--mqtt", "127.0.0.1:0", "--data-dir"]).arg(&data_dir));
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(errors(&refused).contains("no directory stands in its way"), "{}", errors(&refused));
+    }
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let address = free.expect("a free port").to_string();
+    let twice = ["--mqtt", &address, "--mqtt", &address, "--data-dir"];
+    let refused = output(vowmq().args(twice).arg(place.path().join("store")));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(errors(&refused).contains(&format!("{address}: Address already in use")), "{}", errors(&refused));
+}
+
+#[test]
 fn a_reload_takes_a_good_file_and_leaves_a_bad_one() {
     // If it failed, a slip in the file would stop a running broker, or a change would do nothing.
     let place = tempfile::tempdir().expect("a temporary directory can be made");

@@ -54,6 +54,9 @@ pub struct Broker {
     pub(crate) away: BTreeSet<(WallTime, SessionId)>,
     /// What was put off to a later turn.
     pub(crate) work: VecDeque<Work>,
+    /// Pieces of work done since the start: packets handled, messages sent, retained topics looked at. Whoever works
+    /// at a stretch stops when it has grown by `Limits::turn_work`.
+    pub(crate) pieces: u64,
     /// QoS 0 messages on their way to many; later ones queue behind them.
     pub(crate) fan_outs: VecDeque<FanOut>,
     /// Connections with parked PUBLISHes.
@@ -122,6 +125,7 @@ impl Broker {
             deadlines: Deadlines::default(),
             away: BTreeSet::new(),
             work: VecDeque::new(),
+            pieces: 0,
             fan_outs: VecDeque::new(),
             parked: BTreeSet::new(),
             held_wills: BTreeSet::new(),

@@ -66,6 +66,9 @@ pub(crate) struct FanOut {
     next: usize,
 }
 
+/// Fan-outs under way at the most, those of wills aside: a publisher is not read while there are so many.
+pub(crate) const FAN_OUTS_MAX: usize = 16;
+
 /// Bytes of one recipient in a record, at the most.
 const RECIPIENT_BYTES: u64 = 21;
 
@@ -298,11 +301,10 @@ impl Broker {
         self.fan_outs.push_back(FanOut { message, sessions, next: 0 });
     }
 
-    /// Goes on with the first fan-out; how many it sent.
-    pub(super) fn go_on_fanning_out(&mut self, most: usize) -> usize {
-        let Some(mut fan_out) = self.fan_outs.pop_front() else { return 0 };
+    /// Goes on with the first fan-out, to so many subscribers at the most.
+    pub(super) fn go_on_fanning_out(&mut self, most: usize) {
+        let Some(mut fan_out) = self.fan_outs.pop_front() else { return };
         let end = fan_out.sessions.len().min(fan_out.next + most);
-        let sent = end - fan_out.next;
         let message = fan_out.message.clone();
         let topic = core::str::from_utf8(message.address()).expect("topic names are UTF-8");
         for &session in &fan_out.sessions[fan_out.next..end] {
@@ -312,7 +314,6 @@ impl Broker {
         if end < fan_out.sessions.len() {
             self.fan_outs.push_front(fan_out);
         }
-        sent.max(1)
     }
 
     /// Sends one message with QoS 0, if the session is connected and reads fast enough.
@@ -324,6 +325,7 @@ impl Broker {
         retain: bool,
         shared: impl FnOnce() -> Bytes,
     ) {
+        self.pieces += 1;
         let Some(attachment) = self.attachments.get(&session) else { return };
         let (id, queue) = (attachment.connection, attachment.queue);
         let connection = self.connections.get_mut(&id).expect("an attachment has a connection");

@@ -41,27 +41,27 @@ impl Broker {
         }
     }
 
-    /// Does so many pieces of work.
+    /// Does so many pieces of work, or a little more: what is begun goes on for a stretch of its own.
     fn do_work(&mut self, budget: usize) {
-        // What is put off again while this runs waits for the next turn.
-        let mut pieces = self.work.len();
-        let mut left = budget;
-        while left > 0 && !self.fan_outs.is_empty() {
-            left -= self.go_on_fanning_out(left).min(left);
+        let end = self.pieces + budget as u64;
+        while self.pieces < end && !self.fan_outs.is_empty() {
+            self.go_on_fanning_out(budget);
         }
-        while left > 0
-            && pieces > 0
+        // What is put off again while this runs waits for the next turn.
+        let mut waiting = self.work.len();
+        while self.pieces < end
+            && waiting > 0
             && let Some(work) = self.work.pop_front()
         {
-            left -= 1;
-            pieces -= 1;
+            self.pieces += 1;
+            waiting -= 1;
             match work {
-                Work::Parse(id) => self.parse_more(id),
+                Work::Parse(id) => self.go_on_parsing(id),
                 Work::Unpark(id) => self.unpark(id),
                 Work::Pump(session) => self.pump(session),
                 Work::Owed(session) => self.serve_owed(session),
                 Work::Bury => {
-                    self.state.bury(budget);
+                    self.pieces += self.state.bury(budget) as u64;
                     self.burying = !self.state.doomed.is_empty();
                     if self.burying {
                         self.work.push_back(Work::Bury);

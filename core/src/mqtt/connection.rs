@@ -8,6 +8,7 @@
 
 use super::packet::frame::{self, Framed};
 use super::packet::{AckKind, Packet, PacketId, ProtocolLevel, Violation};
+use crate::broker::publishing::FAN_OUTS_MAX;
 use crate::broker::{Broker, Ending, Work};
 use crate::connection::Reply;
 use crate::ids::{ConnectionId, Lsn, SessionId};
@@ -15,6 +16,9 @@ use crate::output::{CloseKind, CloseReason};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use bytes::Bytes;
+
+/// The packet type of PUBLISH (§2.2.1).
+const PUBLISH: u8 = 3;
 
 /// The client at the other end.
 pub struct Client {
@@ -48,6 +52,29 @@ impl Broker {
         }
     }
 
+    /// Goes on with what had been put off, and then reads again.
+    pub(crate) fn go_on_parsing(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.put_off = false;
+        self.parse_more(id);
+        self.resume_reading(id);
+    }
+
+    /// The rest of what came in has its turn after others. Nothing more is read meanwhile, or it would grow.
+    fn put_off(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && !core::mem::replace(&mut connection.put_off, true)
+        {
+            self.work.push_back(Work::Parse(id));
+        }
+        self.pause(id);
+    }
+
+    /// Whether a PUBLISH has to wait for the fan-outs under way.
+    fn has_fan_outs_enough(&self, id: ConnectionId) -> bool {
+        self.fan_outs.len() >= FAN_OUTS_MAX && !self.connections[&id].closing
+    }
+
     /// Goes on with what was received before.
     pub(crate) fn parse_more(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -66,14 +93,15 @@ impl Broker {
     fn parse(&mut self, id: ConnectionId, bytes: Bytes) {
         let mut at = 0;
         let mut needs = 0;
-        for turn in 0.. {
+        let end = self.pieces + self.settings.limits.turn_work as u64;
+        loop {
             let Some(connection) = self.connections.get_mut(&id) else { return };
             if connection.is_blocked(&self.settings.limits) {
                 self.pause(id);
                 break;
             }
-            if turn == self.settings.limits.turn_work && at < bytes.len() {
-                self.work.push_back(Work::Parse(id));
+            if self.pieces >= end && at < bytes.len() {
+                self.put_off(id);
                 break;
             }
             match frame::parse(&bytes[at..]) {
@@ -85,7 +113,14 @@ impl Broker {
                     needs = total;
                     break;
                 }
+                Ok(Framed::Whole(frame, _))
+                    if frame.first >> 4 == PUBLISH && self.has_fan_outs_enough(id) =>
+                {
+                    self.put_off(id);
+                    break;
+                }
                 Ok(Framed::Whole(frame, used)) => {
+                    self.pieces += 1;
                     if !self.may_become(id, Some(frame.first), used) {
                         return;
                     }

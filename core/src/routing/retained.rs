@@ -74,7 +74,7 @@ impl RetainedTopics {
 
     /// Calls `found` for the retained messages that `filter` matches and that are older than `before`, beginning
     /// behind `after`, looking at `budget` topics at the most; `found` may end the walk by returning false, and
-    /// the topic it was called for counts as not seen.
+    /// the topic it was called for counts as not seen. How far it got, and how many topics it looked at.
     pub fn walk(
         &self,
         filter: TopicFilter<'_>,
@@ -82,7 +82,7 @@ impl RetainedTopics {
         after: Option<&str>,
         budget: usize,
         mut found: impl FnMut(&str, MessageId) -> bool,
-    ) -> Progress {
+    ) -> (Progress, usize) {
         let prefix = filter.literal_prefix();
         let from = match after {
             // The empty topic, which none is, stands for "nothing seen yet".
@@ -90,18 +90,19 @@ impl RetainedTopics {
             Some(topic) => Bound::Excluded(topic),
         };
         let mut last: Option<&str> = after;
-        let range = self.topics.range::<str, _>((from, Bound::Unbounded));
-        for (seen, (topic, retained)) in range.enumerate() {
+        let mut seen = 0;
+        for (topic, retained) in self.topics.range::<str, _>((from, Bound::Unbounded)) {
             if !topic.starts_with(prefix) {
-                return Progress::Done;
+                break;
             }
             let fits = retained.message < before && filter.matches(topic);
             if seen >= budget || (fits && !found(topic, retained.message)) {
-                return Progress::After(last.unwrap_or_default().into());
+                return (Progress::After(last.unwrap_or_default().into()), seen);
             }
+            seen += 1;
             last = Some(topic);
         }
-        Progress::Done
+        (Progress::Done, seen)
     }
 }
 
@@ -129,7 +130,7 @@ mod tests {
             let before = MessageId(topics.len() as u64 / 2);
             let (mut found, mut after) = (Vec::new(), None::<Box<str>>);
             loop {
-                let progress = retained.walk(filter, before, after.as_deref(), budget, |topic, _| {
+                let (progress, _) = retained.walk(filter, before, after.as_deref(), budget, |topic, _| {
                     found.push(String::from(topic));
                     true
                 });

@@ -95,6 +95,7 @@ impl Broker {
         let attachment = self.attachments.get_mut(&session).expect("a delivery has an attachment");
         attachment.cursor = entry.position.plus(1);
         attachment.in_flight += 1;
+        self.pieces += 1;
         let (id, queue_id) = (attachment.connection, attachment.queue);
         let stored = self.state.messages.find(entry.message).expect("a queued message is held");
         let (message, packet_id) = (&stored.message, packet_id(entry.position));

@@ -46,7 +46,7 @@ impl Broker {
     }
 
     /// The next retained messages that the session is owed, and how far that gets.
-    fn next_owed(&self, id: SessionId) -> Option<(Vec<MessageId>, Progress)> {
+    fn next_owed(&mut self, id: SessionId) -> Option<(Vec<MessageId>, Progress)> {
         let session = self.state.session(id)?;
         let owed = session.owed.front()?;
         let filter = TopicFilter::new(&owed.filter).expect("it was valid when it was subscribed");
@@ -55,7 +55,7 @@ impl Broker {
         let mut messages = Vec::new();
         let mut bytes = 0;
         let retained = &self.state.vhosts[session.vhost].retained;
-        let progress =
+        let (progress, seen) =
             retained.walk(filter, owed.before, owed.after.as_deref(), limits.turn_work, |_, message| {
                 let stored = self.state.messages.find(message).expect("a retained message is held");
                 bytes += stored.message.body().len();
@@ -65,6 +65,7 @@ impl Broker {
                 }
                 fits
             });
+        self.pieces += seen as u64;
         Some((messages, progress))
     }
 

@@ -5,6 +5,7 @@ use crate::support::{Run, settings};
 use mqttbytes::v4::Packet;
 use vowmq_core::ids::ConnectionId;
 use vowmq_core::input::{CloseCause, Input};
+use vowmq_core::output::Output;
 
 /// A clean publisher and a clean subscriber of "t/#" with this QoS.
 fn pair(qos: u8) -> (Run, u64, u64) {
@@ -199,6 +200,45 @@ fn qos0_keeps_its_order_over_a_wide_fan_out() {
     run.send(publisher, &bytes);
     for id in subscribers {
         assert_eq!(payloads(&mut run, id), [[0], [1], [2], [3], [4]]);
+    }
+}
+
+#[test]
+fn a_publisher_waits_for_its_wide_fan_outs() {
+    // Broken: one publisher of small QoS 0 messages to many subscribers makes the broker remember a list of them
+    // for each message, as many as it likes, and keeps everybody else waiting.
+    for (turn_work, most) in [(3, 3 + 10), (50, 50 + 10)] {
+        let mut settings = settings();
+        settings.limits.turn_work = turn_work;
+        let mut run = Run::with(settings);
+        let subscribers: Vec<u64> = (0..10)
+            .map(|number| {
+                let (id, _) = accepted(&mut run, &format!("s{number}"), true);
+                subscribe(&mut run, id, &[("t", 0)]);
+                id
+            })
+            .collect();
+        let (publisher, _) = accepted(&mut run, "pub", true);
+        let numbers: Vec<Vec<u8>> = (0..200).map(|number| vec![number]).collect();
+        let bytes: Vec<u8> =
+            numbers.iter().flat_map(|number| publish_bytes("t", 0, 0, number, false, false)).collect();
+        let now = run.now;
+        let before = run.broker.statistics().delivered;
+        let connection = ConnectionId(publisher);
+        run.broker.handle(now, Input::Received { connection, bytes: bytes.into() });
+        let delivered = run.broker.statistics().delivered - before;
+        assert!(delivered <= most, "{delivered} at a stretch");
+        let mut paused = false;
+        while let Some(output) = run.broker.poll_output() {
+            paused |= matches!(&output, Output::PauseReading { connection: of } if *of == connection);
+            run.carry_out(output);
+        }
+        assert!(paused, "it is read on while its messages wait");
+        run.turn();
+        assert_eq!(run.paused.get(&publisher), Some(&false));
+        for id in subscribers {
+            assert_eq!(payloads(&mut run, id), numbers, "turn_work {turn_work}");
+        }
     }
 }
 

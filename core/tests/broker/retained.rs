@@ -183,6 +183,34 @@ fn more_than_one_turns_work_arrives_whole() {
 }
 
 #[test]
+fn many_new_subscribers_do_not_keep_others_waiting() {
+    // Broken: each of a thousand clients that come back is served a whole turn's worth of retained topics before
+    // anybody else has a turn.
+    let mut settings = settings();
+    settings.limits.turn_work = 10;
+    let mut run = Run::with(settings);
+    let (publisher, _) = accepted(&mut run, "pub", true);
+    for number in 0..100 {
+        retain(&mut run, publisher, &format!("t/{number:02}"), 0, 0, b"x");
+    }
+    let clients: Vec<u64> = (0..20).map(|n| accepted(&mut run, &format!("sub {n}"), true).0).collect();
+    let now = run.now;
+    for id in &clients {
+        let connection = vowmq_core::ids::ConnectionId(*id);
+        let bytes = subscribe_bytes(1, &[("t/+", 0)]).into();
+        run.broker.handle(now, vowmq_core::input::Input::Received { connection, bytes });
+    }
+    let before = run.broker.statistics().delivered;
+    run.broker.handle(now, vowmq_core::input::Input::DeadlineReached);
+    let delivered = run.broker.statistics().delivered - before;
+    assert!((10..=20).contains(&delivered), "{delivered} in one turn");
+    run.turn();
+    for id in clients {
+        assert_eq!(messages(&mut run, id).len(), 100);
+    }
+}
+
+#[test]
 fn what_is_published_during_the_walk_comes_once() {
     // Broken: a value that changes while a new subscriber is served comes twice, or its older one last.
     let mut settings = settings();

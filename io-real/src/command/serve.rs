@@ -10,9 +10,10 @@ use crate::disk::threads::DiskThreads;
 use crate::recovery::{random_seed, recover};
 use crate::shell::{Command, Shell, TcpAcceptor};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::io::{Write, stdout};
+use std::io::{self, ErrorKind, Write, stdout};
 use std::net::SocketAddr;
 use std::panic;
+use std::path::Path;
 use std::process;
 use std::time::{Duration, Instant};
 use tokio::net::TcpSocket;
@@ -43,7 +44,7 @@ async fn serve_until_stopped(
 ) -> Result<(), Failure> {
     let signals = Signals::register()?;
     Directory::make(&configuration.data_dir)
-        .map_err(|error| Failure(format!("{}: {error}", configuration.data_dir.display())))?;
+        .map_err(|error| no_directory(&configuration.data_dir, &error))?;
     let _lock = DirectoryLock::take(&configuration.data_dir)?;
     let sockets: Vec<TcpSocket> =
         configuration.listen_mqtt.iter().map(|address| bind(*address)).collect::<Result<_, _>>()?;
@@ -56,8 +57,8 @@ async fn serve_until_stopped(
 
     let mut shell = Shell::new(recovered.broker, clock);
     let mut lines = String::new();
-    for socket in sockets {
-        let listener = socket.listen(BACKLOG)?;
+    for (socket, address) in sockets.into_iter().zip(&configuration.listen_mqtt) {
+        let listener = socket.listen(BACKLOG).map_err(|error| Failure(format!("{address}: {error}")))?;
         lines.push_str(&format!("listening mqtt {}\n", listener.local_addr()?));
         shell.listen(TcpAcceptor(listener));
     }
@@ -72,6 +73,17 @@ async fn serve_until_stopped(
         Halt::ShutDown => Ok(()),
         fault @ Halt::Storage { .. } => Err(Failure(fault.to_string())),
     }
+}
+
+/// The system calls a file in the way "File exists", which tells nobody what to do.
+fn no_directory(data_dir: &Path, error: &io::Error) -> Failure {
+    let place = data_dir.display();
+    Failure(match error.kind() {
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+            format!("{place}: something that is no directory stands in its way; choose another --data-dir")
+        }
+        _ => format!("{place}: the directory cannot be made: {error}"),
+    })
 }
 
 /// Takes the address before recovery, so that a port in use is told at once; nobody can connect yet.
@@ -110,6 +122,14 @@ fn sync_line(sync: SyncPolicy) -> String {
                               of the broker alone loses nothing\n"
                 .to_owned()
         }
+    }
+}
+
+/// A promise that changes while the broker runs is told where its operator looks.
+fn tell_of_sync(sync: SyncPolicy) {
+    match sync {
+        SyncPolicy::Always => tracing::info!("sync always: an acknowledgement means \"on disk\" from now on"),
+        SyncPolicy::EveryMs(_) | SyncPolicy::Never => tracing::warn!("{}", sync_line(sync).trim_end()),
     }
 }
 
@@ -203,6 +223,9 @@ fn reload(
         tracing::error!("the filter of the log was not changed: {error}");
     }
     let _ = commands.send(Command::Reload(Box::new(settings)));
+    if settings.sync != configuration.settings.sync {
+        tell_of_sync(settings.sync);
+    }
     // What needs a restart stays as it was, so that the next reload tells it again.
     configuration.settings = settings;
     configuration.log = new.log;

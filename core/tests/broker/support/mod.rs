@@ -161,7 +161,8 @@ impl Run {
         panic!("the broker never comes to rest");
     }
 
-    fn carry_out(&mut self, output: Output) {
+    /// Carries out one order.
+    pub fn carry_out(&mut self, output: Output) {
         assert!(self.halt.is_none(), "an order after Halt: {output:?}");
         match output {
             Output::Send { connection, chunks } => {
