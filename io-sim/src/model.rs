@@ -71,8 +71,6 @@ pub(crate) struct Message {
     on_disk: bool,
     /// The connection attempt whose will it is.
     will_of: Option<usize>,
-    /// It may be sent again to a session that has not seen it.
-    twice: bool,
 }
 
 /// What the broker owes one client.
@@ -197,7 +195,6 @@ impl Model {
             ended: NEVER,
             on_disk: false,
             will_of: None,
-            twice: false,
         });
         MessageKey { publisher: publisher as u32, sequence: messages.len() as u32 - 1 }
     }
@@ -428,6 +425,7 @@ impl ClientModel {
     /// A new session: nothing of an earlier one counts.
     fn start_afresh(&mut self) {
         self.incarnation += 1;
+        self.presence.in_doubt = false;
         self.subscriptions.fill(Subscription::default());
         self.subscribes.clear();
         self.newest.clear();

@@ -84,6 +84,12 @@ impl Client {
         if clean {
             self.afresh = false;
         }
+        if connack.session_present && around.model.is_in_doubt(self.index) {
+            // Its session may have expired and a CONNECT without answer have begun another: it cannot tell what
+            // the broker knows, so it begins anew.
+            self.afresh = true;
+            return self.take_over(around);
+        }
         if connack.session_present && !clean {
             self.resume(around);
         } else {

@@ -52,7 +52,8 @@ impl File {
 
     /// Why a write there breaks the promise that nothing is written twice, or behind a tear; none if it keeps it.
     pub(crate) fn forbids(&mut self, offset: usize, length: usize) -> Option<&'static str> {
-        let written = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
+        let written =
+            |bytes: &[u8]| bytes.chunks(BLOCK).any(|block| block.iter().fold(0, |all, byte| all | byte) != 0);
         if written(&self.cache[offset..offset + length]) {
             return Some("it overwrites what stands there");
         }

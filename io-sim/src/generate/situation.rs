@@ -34,6 +34,11 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
             cleared_twice_before_a_power_cut(draws, scenario);
         }
     }
+    if draws.percent(20) {
+        for _ in 0..draws.between(1, 3) {
+            afresh_before_a_power_cut(draws, scenario);
+        }
+    }
     for client in &mut scenario.clients {
         client.operations.sort_by_key(|operation| operation.at_us);
     }
@@ -129,6 +134,15 @@ fn away_until_expiry(draws: &mut Draws, scenario: &mut Scenario) {
     client.operations.push(Operation { at_us: left_us, action: Action::Disconnect });
     client.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
     cut_the_power(draws, scenario, back_us);
+}
+
+/// A client begins its session afresh, and the power goes.
+fn afresh_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
+    let at_us = draws.below(scenario.fault_phase_us);
+    let client = pick(draws, scenario);
+    client.clean = false;
+    client.operations.push(Operation { at_us, action: Action::Connect { clean: true } });
+    cut_the_power(draws, scenario, at_us);
 }
 
 /// A client unsubscribes, the power goes, and somebody publishes afterwards.

@@ -191,8 +191,7 @@ impl Model {
             (_, _) => (copies, sends),
         };
         // A will is published once more when the broker crashed before that was on the disk.
-        let again = message.twice || (message.will_of.is_some() && delivery.qos < 2);
-        let allowed = if again { u32::MAX } else { allowed };
+        let allowed = if message.will_of.is_some() && delivery.qos < 2 { u32::MAX } else { allowed };
         if count > allowed {
             let text = format!(
                 "client {} receives {key} with QoS {} for the {count}. time; it was sent {sends} times with QoS {}",
@@ -228,7 +227,7 @@ impl Model {
     /// What comes again on another connection carries DUP and the same packet id ([MQTT-3.3.1-1], [MQTT-4.4.0-1]).
     fn check_redelivery(&mut self, delivery: &Delivery<'_>, key: MessageKey, before: &Record) {
         let message = self.message(key);
-        let one_copy = !message.twice && (message.sends == 1 || (message.qos == 2 && delivery.qos == 2));
+        let one_copy = message.sends == 1 || (message.qos == 2 && delivery.qos == 2);
         let comparable =
             one_copy && delivery.qos > 0 && before.qos == delivery.qos && message.will_of.is_none();
         if !comparable || before.attempt == delivery.attempt {
@@ -244,8 +243,8 @@ impl Model {
     }
 
     fn check_settled(&mut self, delivery: &Delivery<'_>, key: MessageKey) {
-        let Message { sends, qos, twice, .. } = self.message(key);
-        if !twice && (*sends <= 1 || *qos == 2) {
+        let Message { sends, qos, .. } = self.message(key);
+        if *sends <= 1 || *qos == 2 {
             let text = format!(
                 "client {} receives {key} again, though it had answered it and a later answer of the broker proves \
                  that this was on the disk",

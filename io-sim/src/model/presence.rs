@@ -21,6 +21,8 @@ pub(super) struct Presence {
     expired: bool,
     /// The CONNACK that left last may rightly say that there was no session.
     pub(super) absence_explained: bool,
+    /// The session at hand may be another one than the client knows.
+    pub(super) in_doubt: bool,
 }
 
 impl Model {
@@ -42,11 +44,17 @@ impl Model {
             least_ms: i64::MAX,
             expired: false,
             absence_explained: explained,
+            in_doubt: presence.in_doubt,
         };
         // A CONNECT whose answer never came may have begun another session since.
         if explained && !(present && only_attempt) {
             self.session_in_doubt(client);
         }
+    }
+
+    /// Whether the session at hand may be another one than the client knows.
+    pub(crate) fn is_in_doubt(&self, client: usize) -> bool {
+        self.clients[client].presence.in_doubt
     }
 
     /// A connection is over at the broker.
@@ -84,14 +92,11 @@ impl Model {
         (self.now / 1000) as i64 + self.wall_offset_ms
     }
 
-    /// The session at hand may be another one than the client knows.
     fn session_in_doubt(&mut self, client: usize) {
         let state = &mut self.clients[client];
+        state.presence.in_doubt = true;
         state.owed.clear();
         state.retained_owed.clear();
         state.subscriptions.iter_mut().for_each(Subscription::doubt);
-        for message in self.messages[client].iter_mut().filter(|message| message.acked == super::NEVER) {
-            message.twice = true;
-        }
     }
 }
