@@ -25,6 +25,7 @@ fn refusals_say_what_where_and_what_to_do() {
             last: Lsn(120),
             witness: "the header of segment 8".into()
         },
+        Refusal::Shortened { segment, length: 8192, reserved: 65_536 },
         Refusal::ReadFailed { segment, offset, error: error.clone() },
         Refusal::DiskFailed { doing: "opening a new log segment", error },
         Refusal::NewerFormat { segment, format: 2, newest: 1 },

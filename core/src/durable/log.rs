@@ -361,6 +361,7 @@ impl Log {
             recovery_count: self.recovery_count,
             synced: self.synced,
             at: now.wall,
+            reserved: self.preparation.segment_bytes(),
         }
     }
 

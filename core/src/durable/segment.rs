@@ -6,7 +6,8 @@
 //! 16  store id (16 bytes)    32  segment number (8)
 //! 40  first LSN (8)          48  checksum of the last batch before it
 //! 52  0                      56  highest LSN known to be synced when it was written (8)
-//! 64  wall time, ms (8)      72  0 (8)          80  zeros to the end of the sector
+//! 64  wall time, ms (8)      72  bytes reserved for the segment (8), 0 where nobody knows
+//! 80  zeros to the end of the sector
 //! ```
 //!
 //! All numbers are least byte first; 4 bytes where nothing else is said.
@@ -40,6 +41,9 @@ pub struct SegmentHeader {
     pub synced: Lsn,
     /// When it was written.
     pub at: WallTime,
+    /// Bytes reserved for the segment before the header was written: a shorter file has lost its end. 0 where nobody
+    /// knows.
+    pub reserved: u64,
 }
 
 /// What the first sector of a file holds.
@@ -65,6 +69,7 @@ pub fn encode(header: &SegmentHeader) -> Vec<u8> {
     sector[48..52].copy_from_slice(&header.previous.to_le_bytes());
     sector[56..64].copy_from_slice(&header.synced.0.to_le_bytes());
     sector[64..72].copy_from_slice(&header.at.0.to_le_bytes());
+    sector[72..80].copy_from_slice(&header.reserved.to_le_bytes());
     let sum = checksum(&sector[12..LENGTH]);
     sector[8..12].copy_from_slice(&sum.to_le_bytes());
     sector
@@ -89,5 +94,6 @@ fn header(sector: &[u8]) -> Option<SegmentHeader> {
         previous: u32_at(sector, 48)?,
         synced: Lsn(u64_at(sector, 56)?),
         at: WallTime(u64_at(sector, 64)?),
+        reserved: u64_at(sector, 72)?,
     })
 }

@@ -122,6 +122,18 @@ fn a_missing_segment_is_refused() {
 }
 
 #[test]
+fn a_file_that_lost_its_end_is_refused() {
+    // Row 2. Broken: a file that was cut short (by a copy, a tool, a file system) takes its messages with it.
+    for kept in [SECTOR, 2 * SECTOR, 15 * SECTOR, 16 * SECTOR - 1] {
+        let mut run = store_with(5);
+        let file = run.disk.files.get_mut(&SegmentNumber(1)).expect("the first segment");
+        file.written.truncate(kept);
+        let refusal = refusal(&mut run);
+        assert!(matches!(refusal, Refusal::Shortened { segment: SegmentNumber(1), .. }), "{kept}: {refusal}");
+    }
+}
+
+#[test]
 fn an_idle_broker_writes_a_witness_within_a_second() {
     // Broken: rot in the last batch looks like a torn write for ever.
     let mut run = store_with(3);

@@ -9,16 +9,16 @@ use vowmq_core::RecoveryReport;
 
 pub(super) fn check(data_dir: &Path) -> Result<(), Failure> {
     let recovered = recover_stopped(data_dir)?;
+    if recovered.report.segments == 0 {
+        // A volume that is not mounted looks like this: it must not pass for a sound store.
+        return Err(Failure(format!("{}: there is no store in this directory", data_dir.display())));
+    }
     stdout().write_all(verdict(data_dir, &recovered.report)?.as_bytes())?;
     Ok(())
 }
 
 fn verdict(data_dir: &Path, report: &RecoveryReport) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
-    if report.segments == 0 {
-        writeln!(text, "sound: {} holds no store yet", data_dir.display())?;
-        return Ok(text);
-    }
     writeln!(text, "sound: store {} in {}", report.store, data_dir.display())?;
     writeln!(
         text,

@@ -78,7 +78,7 @@ impl Sources {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
         };
         let variables: Vec<(String, String)> = std::env::vars_os().filter_map(readable).collect();
-        let named = variables.iter().find(|(name, _)| name == FILE_VARIABLE);
+        let named = variables.iter().find(|(name, value)| name == FILE_VARIABLE && !value.is_empty());
         let file = file.or_else(|| named.map(|(_, value)| PathBuf::from(value)));
         Sources { file, variables, flags }
     }
@@ -100,6 +100,11 @@ impl Sources {
         loading.flags(&self.flags)?;
         loading.checked()
     }
+}
+
+/// Kubernetes and Docker tell every container of a service named "vowmq" where it is, in variables of these names.
+fn is_service_link(name: &str) -> bool {
+    name == "VOWMQ_PORT" || name.starts_with("VOWMQ_PORT_") || name.starts_with("VOWMQ_SERVICE_")
 }
 
 /// A configuration on its way, with who set what.
@@ -124,8 +129,9 @@ impl Loading {
     }
 
     fn variables(&mut self, variables: &[(String, String)]) -> Result<(), ConfigurationError> {
-        let ours =
-            variables.iter().filter(|(name, _)| name.starts_with(VARIABLE_PREFIX) && name != FILE_VARIABLE);
+        let ours = variables.iter().filter(|(name, _)| {
+            name.starts_with(VARIABLE_PREFIX) && name != FILE_VARIABLE && !is_service_link(name)
+        });
         for (name, value) in ours {
             let origin = Origin::Variable(name.clone());
             let Some(setting) = SETTINGS.iter().find(|setting| setting.variable() == *name) else {
@@ -178,6 +184,12 @@ impl Loading {
         }
         if let Err(error) = self.configuration.log.parse::<tracing_subscriber::EnvFilter>() {
             return Err(self.wrong("log", &format!("log: {error}")));
+        }
+        // The filter would take a bare word for a module's name, and log nothing at all after a slip of the pen.
+        let slip = self.configuration.log.split(',').map(str::trim).find(|part| !is_level_or_pair(part));
+        if let Some(part) = slip {
+            let levels = "error, warn, info, debug, trace, off, or module=level";
+            return Err(self.wrong("log", &format!("log: {part:?} is none of {levels}")));
         }
         if self.configuration.listen_mqtt.is_empty() {
             return Err(self.wrong("listen.mqtt", "listen.mqtt: a broker without a listener serves nobody"));
@@ -246,3 +258,8 @@ fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests;
+
+fn is_level_or_pair(directive: &str) -> bool {
+    let levels = ["error", "warn", "info", "debug", "trace", "off"];
+    directive.contains('=') || levels.iter().any(|level| directive.eq_ignore_ascii_case(level))
+}

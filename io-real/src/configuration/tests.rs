@@ -161,3 +161,24 @@ fn a_reload_tells_what_needs_a_restart() {
     new.listen_mqtt.clear();
     assert_eq!(old.needing_restart(&new), ["segment_bytes", "listen.mqtt"]);
 }
+
+#[test]
+fn a_slip_in_the_log_filter_is_refused() {
+    // If it failed, `--log verbose` would silence every warning.
+    let flag = |value: &str| Flag { name: "--log".into(), key: "log".into(), value: value.into() };
+    for (filter, good) in
+        [("verbose", false), ("info,vowmq=tarce", false), ("DEBUG", true), ("warn,vowmq::shell=trace", true)]
+    {
+        let sources = Sources { flags: vec![flag(filter)], ..Sources::default() };
+        assert_eq!(sources.load().is_ok(), good, "{filter}");
+    }
+}
+
+#[test]
+fn links_of_a_container_platform_are_no_settings() {
+    // If it failed, a Kubernetes service named vowmq would keep its own pods from starting.
+    let names = ["VOWMQ_PORT", "VOWMQ_PORT_1883_TCP_ADDR", "VOWMQ_SERVICE_HOST", "VOWMQ_SERVICE_PORT_MQTT"];
+    let variables = names.iter().map(|name| ((*name).to_owned(), "tcp://10.0.0.1:1883".to_owned())).collect();
+    let sources = Sources { variables, ..Sources::default() };
+    sources.load().expect("accepted");
+}

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use vowmq_core::ids::SegmentNumber;
@@ -122,7 +122,10 @@ impl Directory {
     }
 
     fn create(&self, segment: SegmentNumber) -> io::Result<DiskReply> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.path_of(segment))?;
+        // Payloads are nobody's business but the broker's.
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let file = options.open(self.path_of(segment))?;
         self.keep_open(segment, file);
         Ok(DiskReply::Done)
     }

@@ -288,7 +288,15 @@ impl Recovery {
             FirstSector::Header(header) if header.segment == file.segment => Some(header),
             FirstSector::Header(_) | FirstSector::Nothing => None,
         };
-        Ok(Wanted::Go(Step::Headers(index + 1, pass)))
+        match file.header {
+            // All of it was there, on disk, before its header was written.
+            Some(header) if file.length < header.reserved => Err(Refusal::Shortened {
+                segment: file.segment,
+                length: file.length,
+                reserved: header.reserved,
+            }),
+            _ => Ok(Wanted::Go(Step::Headers(index + 1, pass))),
+        }
     }
 
     /// Who only looks believes nothing, and syncs nothing.
@@ -407,6 +415,7 @@ impl Recovery {
             recovery_count: opening.recovery_count,
             synced: opening.last,
             at: now.wall,
+            reserved: self.settings.segment_bytes,
         }));
         let (segment, chunks) = (opening.segment, Vec::from([sector]));
         self.outbox.disk(DiskRequest::Write { segment, offset: 0, chunks, sync: true });

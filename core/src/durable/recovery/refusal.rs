@@ -26,6 +26,20 @@ pub enum Refusal {
         /// What says so.
         witness: String,
     },
+    /// A file has lost its end.
+    #[error(
+        "acknowledged data may be missing: segment {segment} has {length} bytes, and {reserved} were reserved for it \
+         before anything was written to it. vowmq does not start, because it would forget what stood there. Restore \
+         the data directory from a backup or another copy"
+    )]
+    Shortened {
+        /// The segment.
+        segment: SegmentNumber,
+        /// Bytes that are there.
+        length: u64,
+        /// Bytes that were reserved.
+        reserved: u64,
+    },
     /// A read failed: an error is not an end.
     #[error(
         "segment {segment} cannot be read at offset {offset}: {error}. vowmq does not start, because what cannot be \
