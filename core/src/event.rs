@@ -33,8 +33,11 @@ pub enum Event {
     },
     /// There is room again: publishers go on.
     DiskHasRoom,
-    /// All bodies together reached their bound: publishers are held.
-    MemoryFull,
+    /// All messages together reached their bound: publishers are held.
+    MemoryFull {
+        /// The client whose queue holds most, and how many messages that is.
+        largest: Option<(String, u64)>,
+    },
     /// Bodies are below their bound again: publishers go on.
     MemoryHasRoom,
     /// The log goes on in this segment.
@@ -125,7 +128,7 @@ impl Event {
             | Event::SessionExpired { .. }
             | Event::DiskFull { .. }
             | Event::DiskHasRoom
-            | Event::MemoryFull
+            | Event::MemoryFull { .. }
             | Event::MemoryHasRoom
             | Event::SegmentOpened { .. } => false,
         }
@@ -141,28 +144,46 @@ impl fmt::Display for Event {
                 write!(f, "client {client:?} connected ({found} {kind} session)")
             }
             Event::SessionExpired { client, messages } => {
-                write!(f, "session of client {client:?} expired: it stayed away too long; {messages} messages went with it")
+                write!(
+                    f,
+                    "session of client {client:?} expired: it stayed away too long; {messages} messages went with it"
+                )
             }
             Event::DiskFull { why } => write!(
                 f,
                 "the disk is full ({why}): publishers are held until there is room; consumers and acknowledgements go on"
             ),
             Event::DiskHasRoom => f.write_str("the disk has room again: publishers go on"),
-            Event::MemoryFull => f.write_str(
-                "messages held in memory take limits.memory_bytes: publishers are held until consumers catch up",
-            ),
-            Event::MemoryHasRoom => f.write_str("messages in memory are below their bound again: publishers go on"),
+            Event::MemoryFull { largest } => {
+                f.write_str(
+                    "messages held take limits.memory_bytes: publishers are held until consumers catch up",
+                )?;
+                match largest {
+                    Some((client, count)) => {
+                        write!(f, "; the queue of client {client:?} holds most, {count} messages")
+                    }
+                    None => Ok(()),
+                }
+            }
+            Event::MemoryHasRoom => {
+                f.write_str("messages in memory are below their bound again: publishers go on")
+            }
             Event::SegmentOpened { segment } => write!(f, "the log goes on in segment {segment}"),
             Event::Received { message, address, .. } => {
                 write!(f, "message {message} received for {:?}", String::from_utf8_lossy(address))
             }
-            Event::Stored { message, lsn } => write!(f, "message {message} appended to the log as record {lsn}"),
+            Event::Stored { message, lsn } => {
+                write!(f, "message {message} appended to the log as record {lsn}")
+            }
             Event::Routed { message, queue, position } => {
                 write!(f, "message {message} put into queue {queue} at {position}")
             }
             Event::Delivered { message, queue, position, connection, redelivered } => {
                 let again = if *redelivered { " again" } else { "" };
-                write!(f, "message {message} of queue {queue} at {position} sent{again} to connection {connection}")
+                write!(
+                    f,
+                    "message {message} of queue {queue} at {position} sent{again} to connection {connection}"
+                )
             }
             Event::Acknowledged { message, queue, position } => {
                 write!(f, "message {message} of queue {queue} at {position} acknowledged")

@@ -64,7 +64,7 @@ fn events_read_as_sentences() {
         Event::SessionExpired { client, messages: 12 },
         Event::DiskFull { why: "1000 bytes are free, the next segment needs 134217728".into() },
         Event::DiskHasRoom,
-        Event::MemoryFull,
+        Event::MemoryFull { largest: Some(("device-7".to_owned(), 4711)) },
         Event::MemoryHasRoom,
         Event::SegmentOpened { segment: SegmentNumber(8) },
         Event::Received { message, connection: Some(connection), address: "a/b".into() },

@@ -10,7 +10,7 @@ use vowmq_core::time::Now;
 /// Logs an event.
 pub(crate) fn event(event: &Event) {
     match event {
-        Event::DiskFull { .. } | Event::MemoryFull => tracing::warn!("{event}"),
+        Event::DiskFull { .. } | Event::MemoryFull { .. } => tracing::warn!("{event}"),
         Event::SessionExpired { .. } | Event::DiskHasRoom | Event::MemoryHasRoom => tracing::info!("{event}"),
         Event::Connected { connection, .. } => tracing::debug!("connection {connection}: {event}"),
         Event::SegmentOpened { .. } => tracing::debug!("{event}"),

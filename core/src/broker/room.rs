@@ -2,10 +2,15 @@
 
 use super::{Broker, Work};
 use crate::event::Event;
+use crate::ids::SessionId;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Bytes of records on their way to the disk, above which publishers are held.
 const UNWRITTEN_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Clients looked at for the one whose queue fills the memory.
+const CLIENTS_LOOKED_AT: usize = 100_000;
 
 impl Broker {
     /// Whether what has to be recorded has to wait.
@@ -24,7 +29,8 @@ impl Broker {
         let most = self.settings.limits.memory_bytes;
         if !self.memory_full && bytes >= most {
             self.memory_full = true;
-            self.event(|| Event::MemoryFull);
+            let largest = self.largest_queue();
+            self.event(|| Event::MemoryFull { largest });
         } else if self.memory_full && bytes < most / 8 * 7 {
             self.memory_full = false;
             self.event(|| Event::MemoryHasRoom);
@@ -35,5 +41,15 @@ impl Broker {
             let wills: Vec<_> = self.held_wills.iter().cloned().collect();
             wills.iter().for_each(|key| self.publish_will(key));
         }
+    }
+
+    /// The client whose queue holds most bytes, with its messages; of so many clients as may be looked at at once.
+    fn largest_queue(&self) -> Option<(String, u64)> {
+        let queue =
+            |id: &SessionId| self.state.session(*id).and_then(|session| self.state.queue(session.queue));
+        let queues = self.state.clients.iter().take(CLIENTS_LOOKED_AT);
+        let largest =
+            queues.filter_map(|(key, id)| Some((key, queue(id)?))).max_by_key(|(_, queue)| queue.bytes());
+        largest.map(|(key, queue)| (String::from(&*key.client), queue.len() as u64))
     }
 }

@@ -115,7 +115,8 @@ fn full_memory_holds_publishers_until_consumers_catch_up() {
     let (publisher, _) = accepted(&mut run, "pub", true);
     let stored = fill(&mut run, publisher, 1);
     assert_eq!(stored, 20);
-    assert!(run.events.contains(&Event::MemoryFull));
+    let largest = Some(("sub".to_owned(), 20));
+    assert!(run.events.contains(&Event::MemoryFull { largest }), "the operator learns who fills it");
     let got = messages(&mut run, subscriber);
     got.iter().for_each(|got| run.send(subscriber, &puback(got.packet_id)));
     assert_eq!(acknowledgements(&mut run, publisher), [(0x40, 21)]);
