@@ -216,4 +216,18 @@ mod tests {
         file.power_cut(&mut Chance::new(1).draws(Domain::Survival, 0), &lost, |_| {});
         assert_eq!((file.bytes()[0], file.bytes()[SECTOR]), (0, 2));
     }
+
+    /// Were it to fail, a broker that goes on behind a tear would get away with it.
+    #[test]
+    fn nothing_is_written_twice_nor_to_what_an_earlier_life_left() {
+        let mut file = File::default();
+        file.reserve(3 * SECTOR);
+        file.seal();
+        assert_eq!(file.forbids(0, SECTOR), None, "a blank file of an earlier life is as good as new");
+        file.write(0, &[1; SECTOR]);
+        assert_eq!(file.forbids(SECTOR, SECTOR), None);
+        assert!(file.forbids(0, 2 * SECTOR).is_some());
+        file.seal();
+        assert!(file.forbids(SECTOR, SECTOR).is_some());
+    }
 }
