@@ -291,7 +291,8 @@ pub struct ClientProgram {
     /// Longest time until it answers what it received.
     #[serde(default)]
     pub answer_us: u64,
-    /// QoS 2 PUBLISH and PUBREL packets that it sends twice, one right after the other, of a hundred.
+    /// QoS 2 PUBLISH and PUBREL packets that it sends twice, one right after the other, of a hundred; and PUBREC
+    /// packets that it sends again when it comes back.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repeat_percent: u32,
     /// QoS 2 packets after which it opens another connection at once, while the old one is open, of a hundred.

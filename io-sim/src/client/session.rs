@@ -5,7 +5,7 @@ use super::{Client, Context};
 use crate::model::Model;
 use crate::payload::{self, MessageKey};
 use mqttbytes::QoS;
-use mqttbytes::v4::{Packet, PubRel, Publish, Subscribe, Unsubscribe};
+use mqttbytes::v4::{Packet, PubRec, PubRel, Publish, Subscribe, Unsubscribe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The session as the client has it. It outlives connections, unless the session is clean.
@@ -197,6 +197,13 @@ impl Client {
 
     /// The session is there: everything unanswered is sent again, in order.
     pub(super) fn resume(&mut self, around: &mut Context<'_>) {
+        // Nobody has to say again what was received, but some do, before the broker asks.
+        let received: Vec<u16> = self.session.incoming.keys().copied().collect();
+        for id in received {
+            if self.repeats() {
+                self.write(around, &Packet::PubRec(PubRec::new(id)));
+            }
+        }
         for index in 0..self.session.outgoing.len() {
             self.send_again(around, index, false);
         }
