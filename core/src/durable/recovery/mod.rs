@@ -494,6 +494,11 @@ impl Recovery {
             if broker.is_durable() || broker.has_stopped() {
                 return Step::Done(Box::new(Ok(Recovered { broker: *broker, report: self.report.clone() })));
             }
+            if broker.log.is_stuck() {
+                let error = "the disk is full; free some space".into();
+                let doing = "recording that clients are gone, and their wills,";
+                return Step::Done(Box::new(Err(Refusal::DiskFailed { doing, error })));
+            }
             if broker.log.is_waiting_for_disk() {
                 return Step::Settle(broker);
             }
