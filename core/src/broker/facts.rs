@@ -10,7 +10,6 @@ use crate::session::packet_id;
 use crate::statistics::Statistics;
 use alloc::string::String;
 use alloc::vec::Vec;
-use bytes::Bytes;
 
 impl Broker {
     /// The whole durable state, in a fixed order: sessions by client, retained messages by topic, wills by client.
@@ -87,7 +86,7 @@ impl Broker {
             qos: entry.delivery.qos,
             maybe_delivered: position < horizon,
             topic: String::from_utf8_lossy(stored.message.address()).into_owned(),
-            payload: Bytes::clone(&stored.message.body_shared()),
+            payload: stored.message.body_shared(),
             place: stored.place,
         }
     }

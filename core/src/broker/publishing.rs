@@ -203,13 +203,15 @@ impl Broker {
         dropped: Vec<(QueueId, QueuePosition, MessageId)>,
     ) -> Lsn {
         let Publishing { vhost, topic, payload, qos, received, will_of, connection, .. } = *publishing;
-        if let (true, Some((session, packet_id)), None) =
-            (recipients.is_empty() && retain == Retain::Not, received, will_of)
-        {
-            return self.commit(Record::PacketIdReceived { session, packet_id });
-        }
-        if let (true, Some(key)) = (recipients.is_empty() && retain == Retain::Not, will_of) {
-            return self.commit(Record::WillRemoved { key: key.clone() });
+        if recipients.is_empty() && retain == Retain::Not {
+            // Nobody keeps the message: only what else its publishing does is recorded.
+            match (will_of, received) {
+                (Some(key), _) => return self.commit(Record::WillRemoved { key: key.clone() }),
+                (None, Some((session, packet_id))) => {
+                    return self.commit(Record::PacketIdReceived { session, packet_id });
+                }
+                (None, None) => {}
+            }
         }
         let parts = MessageParts { address: topic.as_bytes(), properties: &[], body: payload };
         let content = Message::new(Origin::Mqtt3, qos as u8, self.now.wall, parts);

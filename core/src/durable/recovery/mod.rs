@@ -210,7 +210,7 @@ impl Recovery {
             let step = core::mem::replace(&mut self.step, Step::Finished);
             let outcome = match step {
                 Step::Headers(index, pass) => self.read_header(index, pass),
-                Step::Replay(follow) => self.replay(now, follow),
+                Step::Replay(follow) => self.replay(follow),
                 Step::Scan(scan) => self.scan(now, scan),
                 Step::Settle(broker) => {
                     self.step = self.settle(now, broker);
@@ -325,7 +325,7 @@ impl Recovery {
         }
     }
 
-    fn replay(&mut self, _now: Now, mut follow: Follow) -> Result<Wanted<Step>, Refusal> {
+    fn replay(&mut self, mut follow: Follow) -> Result<Wanted<Step>, Refusal> {
         let file = self.files[follow.file];
         let batch = match self.reader.batch(file.segment, follow.offset, file.length, &mut self.outbox) {
             Wanted::Wait(()) => return Ok(Wanted::Wait(Step::Replay(follow))),
