@@ -230,6 +230,21 @@ impl Client {
         }
     }
 
+    /// Whether its session is clean on this connection; none if it is not its connection.
+    pub(crate) fn clean_on(&self, id: ConnectionId) -> Option<bool> {
+        match self.link {
+            Link::Handshake { connection, clean } | Link::Up { connection, clean } => {
+                (connection == id).then_some(clean)
+            }
+            Link::Off | Link::Opening => None,
+        }
+    }
+
+    /// The filters of its SUBSCRIBE or UNSUBSCRIBE with this id; none if a later request touches one of them.
+    pub(crate) fn asked(&self, packet_id: u16) -> Option<Vec<&str>> {
+        self.session.asked(packet_id)
+    }
+
     /// The message that an answer with this id is for.
     pub(crate) fn awaits(&self, packet_id: u16) -> Option<crate::payload::MessageKey> {
         self.session.awaits(packet_id)

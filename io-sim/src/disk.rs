@@ -7,7 +7,6 @@ mod file;
 
 use crate::chance::{Chance, Domain, Draws};
 use crate::fault::Pages;
-use crate::payload::{self, MessageKey};
 use crate::scenario::{DiskSettings, Survival};
 use file::{Fate, File, SECTOR};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,10 +29,6 @@ pub(crate) struct Disk {
     power_cuts: u64,
     extra_us: u64,
     full: bool,
-    /// Messages that are durable in a file whose name is not yet.
-    nameless: BTreeMap<u64, Vec<MessageKey>>,
-    /// Messages that became durable since they were last taken.
-    stored: Vec<MessageKey>,
     /// A write that no broker may order, in words.
     overwrite: Option<String>,
 }
@@ -67,8 +62,6 @@ impl Disk {
             power_cuts: 0,
             extra_us: 0,
             full: false,
-            nameless: BTreeMap::new(),
-            stored: Vec::new(),
             overwrite: None,
         }
     }
@@ -142,17 +135,9 @@ impl Disk {
         };
         self.cut_entries(&mut draws, &mut effect);
         self.files.retain(|inode, _| self.durable_entries.values().any(|named| named == inode));
-        for (inode, file) in &mut self.files {
-            let mut changed = self.nameless.contains_key(inode);
-            file.power_cut(&mut draws, &survival, |fate| {
-                effect(fate_name(fate));
-                changed = true;
-            });
-            if changed {
-                payload::find_all(file.bytes(), |key| self.stored.push(key));
-            }
+        for file in self.files.values_mut() {
+            file.power_cut(&mut draws, &survival, |fate| effect(fate_name(fate)));
         }
-        self.nameless.clear();
     }
 
     /// Turns a bit over in some durable sector.
@@ -177,9 +162,15 @@ impl Disk {
         self.full = full;
     }
 
-    /// Messages that are on the disk since the last call.
-    pub(crate) fn take_stored(&mut self) -> Vec<MessageKey> {
-        std::mem::take(&mut self.stored)
+    /// What is on the platter there; none where anything of it is not synced.
+    pub(crate) fn platter(&self, segment: SegmentNumber, offset: u64, length: u64) -> Option<&[u8]> {
+        let inode = self.durable_entries.get(&segment)?;
+        self.files.get(inode)?.platter(offset as usize, length as usize)
+    }
+
+    /// The names on the platter that are higher, in order.
+    pub(crate) fn names_behind(&self, segment: SegmentNumber) -> impl Iterator<Item = SegmentNumber> + '_ {
+        self.durable_entries.keys().copied().skip_while(move |name| *name <= segment)
     }
 
     /// A write that was ordered and that no broker may order, in words.
@@ -215,9 +206,6 @@ impl Disk {
             }
             DiskRequest::SyncDirectory => {
                 self.durable_entries = self.entries.clone();
-                for inode in self.durable_entries.values() {
-                    self.stored.extend(self.nameless.remove(inode).unwrap_or_default());
-                }
                 Ok(DiskReply::Done)
             }
             DiskRequest::Read { segment, offset, length } => {
@@ -312,14 +300,7 @@ impl Disk {
     }
 
     fn sync(&mut self, segment: SegmentNumber) -> Result<DiskReply, DiskError> {
-        let mut found = Vec::new();
-        self.file(segment)?.sync(|bytes| payload::find_all(bytes, |key| found.push(key)));
-        let inode = self.entries[&segment];
-        if self.durable_entries.get(&segment) == Some(&inode) {
-            self.stored.append(&mut found);
-        } else {
-            self.nameless.entry(inode).or_default().append(&mut found);
-        }
+        self.file(segment)?.sync();
         Ok(DiskReply::Done)
     }
 

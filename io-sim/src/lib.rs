@@ -19,6 +19,7 @@ pub mod effects;
 pub mod fault;
 mod generate;
 mod happening;
+mod ledger;
 mod model;
 mod network;
 pub mod outcome;

@@ -34,6 +34,8 @@ pub(crate) struct Model {
     /// By publisher, then by sequence.
     messages: Vec<Vec<Message>>,
     clients: Vec<ClientModel>,
+    /// The clients' identifiers.
+    ids: Vec<String>,
     /// By topic: every retained message that was ever tried.
     retained: Vec<Vec<MessageKey>>,
     /// When the broker's process ended without having been asked to.
@@ -69,6 +71,8 @@ pub(crate) struct Message {
     /// When it cannot take effect any more.
     ended: u64,
     on_disk: bool,
+    /// The durable queues it was put into, a bit a client.
+    queued: u64,
     /// The connection attempt whose will it is.
     will_of: Option<usize>,
 }
@@ -134,6 +138,7 @@ impl Model {
             now: 0,
             messages: (0..publishers).map(|_| Vec::new()).collect(),
             clients: clients.collect(),
+            ids: scenario.clients.iter().map(|client| client.id.clone()).collect(),
             retained: vec![Vec::new(); topics.topic_count()],
             topics,
             crashes: Vec::new(),
@@ -194,6 +199,7 @@ impl Model {
             acked: NEVER,
             ended: NEVER,
             on_disk: false,
+            queued: 0,
             will_of: None,
         });
         MessageKey { publisher: publisher as u32, sequence: messages.len() as u32 - 1 }
@@ -273,25 +279,63 @@ impl Model {
         }
     }
 
-    /// The answer to this message leaves the broker.
-    pub(crate) fn answer_leaves(&mut self, key: MessageKey) {
+    /// The answer to this message leaves the broker; `retained` tells what a topic retains on the disk.
+    pub(crate) fn answer_leaves(&mut self, key: MessageKey, retained: impl Fn(&str) -> Option<MessageKey>) {
         let message = self.message(key);
-        if message.length > 0 && !message.on_disk && !self.bounded && self.waits_for_disk(key) {
-            let text = format!(
-                "the answer to {key} leaves, and the message is not on the disk, though a durable session or the \
-                 retained store needs it"
-            );
+        let missing = if message.length == 0 {
+            // Nothing that was acknowledged before this was sent may still be there.
+            let there = retained(self.topics.name(message.topic)).filter(|_| message.retain);
+            there
+                .filter(|there| self.message(*there).ended < message.sent)
+                .map(|there| format!("{there} is still retained there"))
+        } else if !message.on_disk && self.waits_for_disk(key) && (message.retain || !self.bounded) {
+            Some("the message is not there, though a durable session or the retained store needs it".to_owned())
+        } else {
+            self.missing_in_queue(key)
+        };
+        if let Some(missing) = missing {
+            let text = format!("the answer to {key} leaves, and by the records on the disk {missing}");
             self.fail(Checker::AckBeforeDisk, key.to_string(), text);
         }
     }
 
-    /// The message was seen on the disk.
-    pub(crate) fn stored(&mut self, key: MessageKey) {
+    /// A durable session that must have the message in its queue and has not, in words.
+    fn missing_in_queue(&self, key: MessageKey) -> Option<String> {
+        let message = self.message(key);
+        if self.bounded || message.qos == 0 {
+            return None;
+        }
+        let owed = |client: &usize| {
+            self.clients[*client].session_durable
+                && message.queued & 1 << client == 0
+                && self.certainly_granted(*client, message.topic, message.sent).is_some_and(|qos| qos > 0)
+        };
+        let client = (0..self.clients.len()).find(owed)?;
+        Some(format!("it is not in the queue of client {client}, which has an acknowledged subscription"))
+    }
+
+    /// The message was seen on the disk, in the queues of these clients.
+    pub(crate) fn stored(&mut self, key: MessageKey, clients: &[Box<str>]) {
+        let queued = clients.iter().filter_map(|id| self.ids.iter().position(|known| **known == **id));
+        let queued = queued.fold(0, |queued, client| queued | 1 << client);
         let found =
             self.messages.get_mut(key.publisher as usize).and_then(|all| all.get_mut(key.sequence as usize));
         if let Some(message) = found {
             message.on_disk = true;
+            message.queued |= queued;
         }
+    }
+
+    /// The message left the client's queue because of its bound, and the disk says so.
+    pub(crate) fn dropped(&mut self, key: MessageKey, client: &str) {
+        if let Some(client) = self.ids.iter().position(|known| known == client) {
+            self.clients[client].owed.remove(&key);
+        }
+    }
+
+    /// Whether sessions of clients that are away expire.
+    pub(crate) fn sessions_expire(&self) -> bool {
+        self.expiry_ms > 0
     }
 
     /// The broker's process ended without having been asked to.

@@ -36,6 +36,8 @@ pub enum Checker {
     Will,
     /// Something did not come to an end in time.
     Progress,
+    /// A recovery did not go on where the synced records end.
+    Recovery,
     /// The broker refused to start over a store that was not damaged.
     Refusal,
     /// The broker stopped without a reason, or went on after it had stopped.
@@ -69,6 +71,7 @@ impl fmt::Display for Checker {
             Checker::Window => "window",
             Checker::Will => "will",
             Checker::Progress => "progress",
+            Checker::Recovery => "recovery",
             Checker::Refusal => "refusal",
             Checker::Halt => "halt",
             Checker::Drop => "drop",

@@ -1,19 +1,38 @@
-//! Reads the answers off a stream as it leaves the broker: enough of MQTT's framing to find CONNACK, PUBACK and
-//! PUBREC wherever the bytes are cut.
+//! Reads packets off a stream as it leaves the broker: enough of MQTT's framing to tell what each promises, wherever
+//! the bytes are cut.
+
+/// Bytes of a packet that are kept: all of what a broker sends, payloads and long topics aside.
+const KEPT_MAX: usize = 64;
 
 /// What leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Leaving {
     /// CONNACK with return code 0.
     Accepted { present: bool },
-    /// PUBACK or PUBREC with this packet id.
-    Answer(u16),
+    /// A message with this packet id, QoS 1 or 2.
+    Publish { qos: u8, packet_id: u16 },
+    /// PUBACK.
+    PubAck(u16),
+    /// PUBREC.
+    PubRec(u16),
+    /// PUBREL.
+    PubRel(u16),
+    /// PUBCOMP.
+    PubComp(u16),
+    /// SUBACK with its return codes.
+    SubAck(u16, Vec<u8>),
+    /// UNSUBACK.
+    UnsubAck(u16),
 }
 
 /// Where in the stream we are.
 #[derive(Default)]
 pub(crate) struct Tap {
     state: State,
+    /// The first bytes of the packet's body.
+    body: Vec<u8>,
+    /// Of a PUBLISH: its packet id, as far as it was read.
+    id: [u8; 2],
 }
 
 #[derive(Clone, Copy, Default)]
@@ -21,58 +40,81 @@ enum State {
     #[default]
     FirstByte,
     Length {
-        kind: u8,
+        first: u8,
         shift: u32,
         length: usize,
     },
     Body {
-        kind: u8,
+        first: u8,
         left: usize,
         read: usize,
-        id: u16,
     },
 }
 
 impl Tap {
-    /// Takes the next bytes; calls `leaves` with every answer that ends in them.
+    /// Takes the next bytes; calls `leaves` with every packet that ends in them.
     pub(crate) fn take(&mut self, bytes: &[u8], mut leaves: impl FnMut(Leaving)) {
         let mut at = 0;
         while at < bytes.len() {
             match self.state {
                 State::FirstByte => {
-                    self.state = State::Length { kind: bytes[at] >> 4, shift: 0, length: 0 };
+                    self.state = State::Length { first: bytes[at], shift: 0, length: 0 };
                     at += 1;
                 }
-                State::Length { kind, shift, length } => {
+                State::Length { first, shift, length } => {
                     let length = length | usize::from(bytes[at] & 0x7f) << shift;
                     let more = bytes[at] & 0x80 != 0 && shift < 21;
+                    self.body.clear();
                     self.state = match (more, length) {
-                        (true, _) => State::Length { kind, shift: shift + 7, length },
+                        (true, _) => State::Length { first, shift: shift + 7, length },
                         (false, 0) => State::FirstByte,
-                        (false, _) => State::Body { kind, left: length, read: 0, id: 0 },
+                        (false, _) => State::Body { first, left: length, read: 0 },
                     };
                     at += 1;
                 }
-                State::Body { kind, left, mut read, mut id } => {
+                State::Body { first, left, read } => {
                     let taken = left.min(bytes.len() - at);
-                    for byte in bytes[at..at + taken].iter().take(2usize.saturating_sub(read)) {
-                        id = id << 8 | u16::from(*byte);
-                    }
-                    read += taken;
+                    self.keep(&bytes[at..at + taken], read);
                     at += taken;
                     if left > taken {
-                        self.state = State::Body { kind, left: left - taken, read, id };
+                        self.state = State::Body { first, left: left - taken, read: read + taken };
                         continue;
                     }
                     self.state = State::FirstByte;
-                    match kind {
-                        // Flags, then the return code.
-                        2 if id & 0xff == 0 => leaves(Leaving::Accepted { present: id & 0x100 != 0 }),
-                        4 | 5 => leaves(Leaving::Answer(id)),
-                        _ => {}
-                    }
+                    self.leaving(first).into_iter().for_each(&mut leaves);
                 }
             }
+        }
+    }
+
+    /// Keeps of these bytes, which begin at `read` of the body, what may be asked for.
+    fn keep(&mut self, bytes: &[u8], read: usize) {
+        let room = KEPT_MAX.saturating_sub(self.body.len()).min(bytes.len());
+        self.body.extend_from_slice(&bytes[..room]);
+        let Some(topic) = self.body.get(..2) else { return };
+        let id_at = 2 + usize::from(u16::from_be_bytes([topic[0], topic[1]]));
+        for index in 0..2 {
+            if let Some(byte) = (id_at + index).checked_sub(read).and_then(|at| bytes.get(at)) {
+                self.id[index] = *byte;
+            }
+        }
+    }
+
+    fn leaving(&self, first: u8) -> Option<Leaving> {
+        let id = u16::from_be_bytes([*self.body.first()?, *self.body.get(1)?]);
+        match first >> 4 {
+            2 if self.body[1] == 0 => Some(Leaving::Accepted { present: self.body[0] == 1 }),
+            3 => {
+                let qos = first >> 1 & 3;
+                (qos > 0).then(|| Leaving::Publish { qos, packet_id: u16::from_be_bytes(self.id) })
+            }
+            4 => Some(Leaving::PubAck(id)),
+            5 => Some(Leaving::PubRec(id)),
+            6 => Some(Leaving::PubRel(id)),
+            7 => Some(Leaving::PubComp(id)),
+            9 => Some(Leaving::SubAck(id, self.body[2..].to_vec())),
+            11 => Some(Leaving::UnsubAck(id)),
+            _ => None,
         }
     }
 }
@@ -83,17 +125,23 @@ mod tests {
 
     /// Were it to fail, answers would leave unchecked.
     #[test]
-    fn answers_are_found_wherever_the_bytes_are_cut() {
-        let mut stream = vec![0x20, 2, 1, 0, 0x40, 2, 1, 2, 0x30, 0x80, 0x01];
-        stream.extend([7; 128]);
-        stream.extend([0xd0, 0, 0x50, 2, 0, 9]);
+    fn packets_are_found_wherever_the_bytes_are_cut() {
+        let mut stream = vec![0x20, 2, 1, 0, 0x40, 2, 1, 2, 0x32, 0x85, 0x01, 0, 1, b'a', 7, 8];
+        stream.extend([0; 128]);
+        stream.extend([0xd0, 0, 0x50, 2, 0, 9, 0x90, 4, 0, 3, 2, 0x80]);
         for cut in 0..stream.len() {
             let mut found = Vec::new();
             let mut tap = Tap::default();
             tap.take(&stream[..cut], |leaving| found.push(leaving));
             tap.take(&stream[cut..], |leaving| found.push(leaving));
-            let accepted = Leaving::Accepted { present: true };
-            assert_eq!(found, [accepted, Leaving::Answer(0x102), Leaving::Answer(9)], "cut at {cut}");
+            let expected = [
+                Leaving::Accepted { present: true },
+                Leaving::PubAck(0x102),
+                Leaving::Publish { qos: 1, packet_id: 0x708 },
+                Leaving::PubRec(9),
+                Leaving::SubAck(3, vec![2, 0x80]),
+            ];
+            assert_eq!(found, expected, "cut at {cut}");
         }
     }
 }

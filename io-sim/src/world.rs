@@ -3,12 +3,14 @@
 mod fault;
 mod phase;
 mod process;
+mod wire;
 
 use crate::chance::{Chance, Domain, Draws};
 use crate::client::{Client, Context, Order};
 use crate::disk::Disk;
 use crate::effects::Effects;
 use crate::happening::Happening;
+use crate::ledger::Ledger;
 use crate::model::{Ending, Model};
 use crate::network::{Network, Piece, Surroundings};
 use crate::outcome::{Checker, Counts, Outcome};
@@ -33,6 +35,7 @@ pub(crate) struct World<'a> {
     schedule: Schedule<Happening>,
     network: Network,
     disk: Disk,
+    ledger: Ledger,
     clients: Vec<Client>,
     model: Model,
     trace: Trace,
@@ -70,6 +73,7 @@ impl<'a> World<'a> {
             schedule,
             network: Network::new(scenario.network.clone(), chance, clients.len()),
             disk: Disk::new(scenario.disk.clone(), chance),
+            ledger: Ledger::new(),
             clients,
             model: Model::new(scenario),
             trace: Trace::new(readable),

@@ -44,6 +44,16 @@ pub(super) enum Todo {
     Unsubscribe { filter: String },
 }
 
+impl Todo {
+    /// The filter of a request.
+    fn filter(&self) -> Option<&str> {
+        match self {
+            Todo::Subscribe { filter, .. } | Todo::Unsubscribe { filter } => Some(filter),
+            Todo::Publish { .. } => None,
+        }
+    }
+}
+
 /// A SUBSCRIBE or UNSUBSCRIBE without its answer.
 pub(super) struct Request {
     pub(super) packet_id: u16,
@@ -128,6 +138,14 @@ impl Session {
 
     pub(super) fn awaits(&self, packet_id: u16) -> Option<MessageKey> {
         self.outgoing.iter().find(|outgoing| outgoing.packet_id == packet_id).map(|outgoing| outgoing.key)
+    }
+
+    /// See `Client::asked`.
+    pub(super) fn asked(&self, packet_id: u16) -> Option<Vec<&str>> {
+        let at = self.requests.iter().position(|request| request.packet_id == packet_id)?;
+        let filter = self.requests[at].todo.filter()?;
+        let again = self.requests.iter().skip(at + 1).any(|later| later.todo.filter() == Some(filter));
+        (!again).then(|| vec![filter])
     }
 
     pub(super) fn is_quiet(&self) -> bool {

@@ -81,26 +81,16 @@ impl File {
         }
     }
 
-    /// Makes everything written durable, what a failed sync forgot aside; tells the ranges that became durable.
-    pub(crate) fn sync(&mut self, mut durable: impl FnMut(&[u8])) {
-        let mut run: Option<(usize, usize)> = None;
-        for (&at, dirty) in &self.dirty {
-            if dirty.forgotten {
-                continue;
-            }
-            run = match run {
-                Some((from, to)) if to == at => Some((from, at + SECTOR)),
-                Some((from, to)) => {
-                    durable(&self.cache[from..to]);
-                    Some((at, at + SECTOR))
-                }
-                None => Some((at, at + SECTOR)),
-            };
-        }
-        if let Some((from, to)) = run {
-            durable(&self.cache[from..to]);
-        }
+    /// Makes everything written durable, what a failed sync forgot aside.
+    pub(crate) fn sync(&mut self) {
         self.dirty.retain(|_, dirty| dirty.forgotten);
+    }
+
+    /// What is on the platter there, in whole sectors; none where anything of it is not durable.
+    pub(crate) fn platter(&self, offset: usize, length: usize) -> Option<&[u8]> {
+        let end = offset.checked_add(length)?;
+        let bytes = self.cache.get(offset..end)?;
+        self.dirty.range(offset..end).next().is_none().then_some(bytes)
     }
 
     /// A sync failed and the pages are as before the writes.
@@ -210,7 +200,8 @@ mod tests {
         file.write(0, &[1; SECTOR]);
         file.forget_dirty();
         file.write(SECTOR, &[2; SECTOR]);
-        file.sync(|bytes| assert_eq!(bytes, [2; SECTOR]));
+        file.sync();
+        assert_eq!((file.platter(0, SECTOR), file.platter(SECTOR, 9)), (None, Some(&[2; 9][..])));
         assert_eq!(file.bytes()[0], 1);
         let lost = Survival { lost: 1, kept: 0, torn: 0, zero: 0, garbage: 0 };
         file.power_cut(&mut Chance::new(1).draws(Domain::Survival, 0), &lost, |_| {});

@@ -50,6 +50,11 @@ impl Model {
         });
     }
 
+    /// The will that a CONNECT left, if it left one.
+    pub(crate) fn will_of(&self, client: usize, attempt: usize) -> Option<MessageKey> {
+        self.clients[client].attempts.get(attempt).and_then(|attempt| attempt.will)
+    }
+
     /// Its CONNACK came.
     pub(crate) fn connect_accepted(&mut self, client: usize, attempt: usize) {
         self.clients[client].attempts[attempt].accepted = true;

@@ -124,6 +124,7 @@ impl World<'_> {
             Fault::Rot { .. } => {
                 if let Some((segment, at)) = self.disk.rot(&mut self.crash_draws) {
                     self.effects.count("rot");
+                    self.ledger.blind();
                     self.trace.note("disk", &[at as u64], || format!("byte {at} of segment {segment} rots"));
                 }
             }
@@ -184,10 +185,15 @@ impl World<'_> {
         self.end_process(down_us, true);
     }
 
-    /// Tells the model what the disk has seen.
+    /// Tells the model what became durable.
     pub(super) fn take_in_disk(&mut self) {
-        for key in self.disk.take_stored() {
-            self.model.stored(key);
+        self.ledger.read(&self.disk);
+        let news = self.ledger.take_news();
+        for (key, clients) in &news.stored {
+            self.model.stored(*key, clients);
+        }
+        for (key, client) in &news.dropped {
+            self.model.dropped(*key, client);
         }
         if let Some(text) = self.disk.take_overwrite() {
             self.model.fail(Checker::Overwrite, "disk", text);

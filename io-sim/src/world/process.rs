@@ -7,7 +7,6 @@ use crate::happening::Happening;
 use crate::model::Ending;
 use crate::network::Surroundings;
 use crate::outcome::Checker;
-use crate::tap::Leaving;
 use bytes::Bytes;
 use vowmq_core::event::{DropReason, Event};
 use vowmq_core::ids::{ConnectionId, OpId};
@@ -199,6 +198,9 @@ impl World<'_> {
                     self.effects.count("torn tail cut off");
                 }
                 self.trace.note("broker", &[report.last_lsn.0], || format!("serves: {report:?}"));
+                if let Err(text) = self.ledger.is_continued_by(report.recovery_count, report.last_lsn) {
+                    self.model.fail(Checker::Recovery, "broker", text);
+                }
                 self.process.state = State::Serving(Box::new(broker));
                 self.drain();
             }
@@ -279,21 +281,15 @@ impl World<'_> {
         self.trace
             .note("broker", &[id.0, length as u64], || format!("sends {length} bytes to connection {id}"));
         let Some(connection) = self.network.connection(id) else { return };
-        let client = &self.clients[connection.client];
-        let current = client.connection() == Some(id);
+        let (client, attempt) = (connection.client, connection.attempt);
+        let mut leaving = Vec::new();
         let tap = self.taps.entry(id).or_default();
         for chunk in &chunks {
             self.trace.bytes(chunk);
-            tap.take(chunk, |leaving| match leaving {
-                Leaving::Accepted { present } => {
-                    self.model.connack_leaves(connection.client, connection.attempt, present);
-                }
-                Leaving::Answer(packet_id) => {
-                    if current && let Some(key) = client.awaits(packet_id) {
-                        self.model.answer_leaves(key);
-                    }
-                }
-            });
+            tap.take(chunk, |packet| leaving.push(packet));
+        }
+        for packet in leaving {
+            self.leaves(id, client, attempt, packet);
         }
         let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
         self.network.broker_sends(&mut around, id, chunks);

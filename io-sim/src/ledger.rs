@@ -1,0 +1,140 @@
+//! The ledger: what the log on the platter says, record by record, as far as it is synced.
+//!
+//! It reads the simulated disk itself, follows the chain of batches by its own rule (next LSN, predecessor's checksum,
+//! recovery count) and never looks at unsynced sectors. So it knows, without asking the broker, what would be there
+//! if the power went now; `world/wire.rs` holds every byte that leaves against it.
+
+mod facts;
+
+use crate::disk::Disk;
+use crate::payload::MessageKey;
+pub(crate) use facts::{Facts, SessionFacts};
+use vowmq_core::durable::SECTOR;
+use vowmq_core::durable::batch::{self, BATCH_HEADER};
+use vowmq_core::durable::codec;
+use vowmq_core::durable::segment::{self, FirstSector, SegmentHeader};
+use vowmq_core::ids::{Lsn, RecoveryCount, SegmentNumber, StoreId};
+
+/// What is on the platter.
+pub(crate) struct Ledger {
+    store: Option<StoreId>,
+    /// Where the next batch of the chain would stand.
+    place: (SegmentNumber, u64),
+    /// The LSN of the next record.
+    expected: Lsn,
+    previous: u32,
+    recovery_count: RecoveryCount,
+    facts: Facts,
+    news: News,
+    /// The disk has lied: what it says proves nothing any more.
+    blind: bool,
+}
+
+/// What became durable since it was last taken.
+#[derive(Default)]
+pub(crate) struct News {
+    /// Messages, each with the clients whose durable queues it is in.
+    pub(crate) stored: Vec<(MessageKey, Vec<Box<str>>)>,
+    /// Messages that left a client's queue because of its bound.
+    pub(crate) dropped: Vec<(MessageKey, Box<str>)>,
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Ledger {
+        Ledger {
+            store: None,
+            place: (SegmentNumber(0), 0),
+            expected: Lsn(1),
+            previous: 0,
+            recovery_count: RecoveryCount(0),
+            facts: Facts::default(),
+            news: News::default(),
+            blind: false,
+        }
+    }
+
+    /// From now on the disk is not to be believed.
+    pub(crate) fn blind(&mut self) {
+        self.blind = true;
+    }
+
+    /// What the records say; none when the disk is not to be believed.
+    pub(crate) fn facts(&self) -> Option<&Facts> {
+        (!self.blind).then_some(&self.facts)
+    }
+
+    /// The LSN of the last record that is synced.
+    pub(crate) fn synced(&self) -> Lsn {
+        Lsn(self.expected.0 - 1)
+    }
+
+    pub(crate) fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Reads on as far as the platter has a chain.
+    pub(crate) fn read(&mut self, disk: &Disk) {
+        if !self.blind {
+            while self.read_batch(disk) || self.next_segment(disk) {}
+        }
+    }
+
+    /// Whether the broker's last recovery went on where the platter's records end; else where it went on, in words.
+    pub(crate) fn is_continued_by(&self, recovery_count: RecoveryCount, last: Lsn) -> Result<(), String> {
+        if self.blind || self.recovery_count == recovery_count {
+            return Ok(());
+        }
+        Err(format!(
+            "recovery {recovery_count} believes the log up to record {last} and goes on from there; the records on the \
+             disk end with {}",
+            self.synced()
+        ))
+    }
+
+    fn read_batch(&mut self, disk: &Disk) -> bool {
+        let (number, offset) = self.place;
+        let Some(head) = disk.platter(number, offset, SECTOR) else { return false };
+        let Some(length) = batch::claimed_length(head) else { return false };
+        let Some(batch) = disk.platter(number, offset, length as u64).and_then(batch::parse) else { return false };
+        let header = &batch.header;
+        let follows = Some(header.store) == self.store
+            && header.segment == number
+            && header.first == self.expected
+            && header.previous == self.previous
+            && header.recovery_count == self.recovery_count;
+        if !follows {
+            return false;
+        }
+        let mut at = BATCH_HEADER;
+        for _ in 0..header.records {
+            let Ok((record, _, next)) = codec::decode(batch.bytes, at) else { return false };
+            self.facts.apply(record, &mut self.news);
+            self.expected = self.expected.next();
+            at = next;
+        }
+        self.previous = batch.checksum;
+        self.place.1 += batch.padded();
+        true
+    }
+
+    /// Goes to the next segment whose header continues the chain.
+    fn next_segment(&mut self, disk: &Disk) -> bool {
+        let continues = |header: &SegmentHeader| {
+            self.store.is_none_or(|store| store == header.store)
+                && header.first == self.expected
+                && header.previous == self.previous
+                && header.recovery_count >= self.recovery_count
+        };
+        let next = disk.names_behind(self.place.0).find_map(|number| {
+            match segment::parse(disk.platter(number, 0, SECTOR)?) {
+                FirstSector::Header(header) if header.segment == number && continues(&header) => Some(header),
+                FirstSector::Header(_) | FirstSector::NewerFormat(_) | FirstSector::Nothing => None,
+            }
+        });
+        let Some(header) = next else { return false };
+        self.store = Some(header.store);
+        self.recovery_count = header.recovery_count;
+        self.place = (header.segment, SECTOR);
+        true
+    }
+}

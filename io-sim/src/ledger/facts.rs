@@ -1,0 +1,213 @@
+//! What records say, folded: as little as the checks need, and by code of its own.
+
+use super::News;
+use crate::payload::{self, MessageKey};
+use std::collections::{BTreeMap, BTreeSet};
+use vowmq_core::durable::record::{Publication, Record, Retain};
+use vowmq_core::ids::{MessageId, QueueId, QueuePosition, SessionId};
+
+/// Packet ids go round after so many.
+const PACKET_IDS: u64 = 65_535;
+
+/// The state that the synced records build.
+#[derive(Default)]
+pub(crate) struct Facts {
+    sessions: BTreeMap<SessionId, SessionFacts>,
+    of_client: BTreeMap<Box<str>, SessionId>,
+    of_queue: BTreeMap<QueueId, SessionId>,
+    /// By topic.
+    retained: BTreeMap<Box<str>, (MessageId, Option<MessageKey>)>,
+    /// By client.
+    wills: BTreeMap<Box<str>, Option<MessageKey>>,
+}
+
+/// A durable session.
+pub(crate) struct SessionFacts {
+    client: Box<str>,
+    queue: QueueId,
+    /// Its client is there, as far as the records know.
+    pub(crate) attached: bool,
+    /// By filter, with the QoS granted.
+    pub(crate) subscriptions: BTreeMap<Box<str>, u8>,
+    /// QoS 2 packet ids of its client that are taken.
+    pub(crate) received: BTreeSet<u16>,
+    /// Positions below it may be delivered.
+    horizon: u64,
+    /// The position that the next entry gets.
+    next: u64,
+    entries: BTreeMap<u64, EntryFacts>,
+}
+
+/// A message in a queue.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryFacts {
+    key: Option<MessageKey>,
+    /// The client's PUBREC is on the disk.
+    pub(crate) releasing: bool,
+}
+
+impl Facts {
+    /// The session of a client.
+    pub(crate) fn session(&self, client: &str) -> Option<&SessionFacts> {
+        self.of_client.get(client).and_then(|id| self.sessions.get(id))
+    }
+
+    /// What a topic retains.
+    pub(crate) fn retained(&self, topic: &str) -> Option<MessageKey> {
+        self.retained.get(topic).and_then(|(_, key)| *key)
+    }
+
+    /// The will of a client, if it has one: whose message it is.
+    pub(crate) fn will(&self, client: &str) -> Option<Option<MessageKey>> {
+        self.wills.get(client).copied()
+    }
+
+    pub(super) fn apply(&mut self, record: Record, news: &mut News) {
+        match record {
+            Record::SessionOpened { session, queue, key, horizon, .. } => {
+                self.open(session, queue, key.client, horizon);
+            }
+            Record::SessionAttached { session, horizon } => self.with(session, |facts| {
+                facts.attached = true;
+                facts.horizon = horizon.0;
+            }),
+            Record::SessionDetached { session, horizon, .. } => self.with(session, |facts| {
+                facts.attached = false;
+                facts.horizon = horizon.0;
+            }),
+            Record::SessionRemoved { session, .. } => {
+                if let Some(facts) = self.sessions.remove(&session) {
+                    self.of_client.remove(&facts.client);
+                    self.of_queue.remove(&facts.queue);
+                }
+            }
+            Record::Subscribed { session, filters, .. } => self.with(session, |facts| {
+                facts.subscriptions.extend(filters.into_iter().map(|(filter, qos)| (filter, qos as u8)));
+            }),
+            Record::Unsubscribed { session, filters } => self.with(session, |facts| {
+                facts.subscriptions.retain(|filter, _| !filters.contains(filter));
+            }),
+            Record::RetainedQueued { session, entries, .. } => {
+                let keys: BTreeMap<MessageId, Option<MessageKey>> = self.retained.values().copied().collect();
+                self.with(session, |facts| {
+                    for (position, message, _) in &entries {
+                        facts.push(*position, keys.get(message).copied().flatten());
+                    }
+                });
+            }
+            Record::Published(publication) => self.publish(&publication, news),
+            Record::PacketIdReceived { session, packet_id } => {
+                self.with(session, |facts| facts.received.extend([packet_id.get()]));
+            }
+            Record::PacketIdReleased { session, packet_id } => {
+                self.with(session, |facts| facts.received.retain(|id| *id != packet_id.get()));
+            }
+            Record::Releasing { queue, position } => self.with_queue(queue, |facts| {
+                facts.entries.entry(position.0).and_modify(|entry| entry.releasing = true);
+            }),
+            Record::Settled { queue, position } => {
+                self.with_queue(queue, |facts| facts.settle(position));
+            }
+            Record::HorizonMoved { queue, position } => {
+                self.with_queue(queue, |facts| facts.horizon = position.0);
+            }
+            Record::WillSet { key, will } => {
+                self.wills.insert(key.client, payload::recognise(will.content.body()));
+            }
+            Record::WillRemoved { key } => drop(self.wills.remove(&key.client)),
+        }
+    }
+
+    fn open(&mut self, session: SessionId, queue: QueueId, client: Box<str>, horizon: QueuePosition) {
+        self.of_client.insert(client.clone(), session);
+        self.of_queue.insert(queue, session);
+        let facts = SessionFacts {
+            client,
+            queue,
+            attached: true,
+            subscriptions: BTreeMap::new(),
+            received: BTreeSet::new(),
+            horizon: horizon.0,
+            next: 0,
+            entries: BTreeMap::new(),
+        };
+        self.sessions.insert(session, facts);
+    }
+
+    fn publish(&mut self, publication: &Publication, news: &mut News) {
+        let key = payload::recognise(publication.content.body());
+        for &(queue, position) in &publication.dropped {
+            self.with_queue(queue, |facts| {
+                if let Some(dropped) = facts.entries.remove(&position.0).and_then(|entry| entry.key) {
+                    news.dropped.push((dropped, facts.client.clone()));
+                }
+            });
+        }
+        let mut clients = Vec::new();
+        for recipient in &publication.recipients {
+            self.with_queue(recipient.queue, |facts| {
+                facts.push(recipient.position, key);
+                clients.push(facts.client.clone());
+            });
+        }
+        let topic = String::from_utf8_lossy(publication.content.address());
+        match publication.retain {
+            Retain::Set => drop(self.retained.insert(topic.into(), (publication.message, key))),
+            Retain::Clear => drop(self.retained.remove(&*topic)),
+            Retain::Not => {}
+        }
+        if let Some((session, packet_id)) = publication.received {
+            self.with(session, |facts| facts.received.extend([packet_id.get()]));
+        }
+        if let Some(client) = &publication.will_of {
+            self.wills.remove(client);
+        }
+        if let Some(key) = key {
+            news.stored.push((key, clients));
+        }
+    }
+
+    fn with(&mut self, session: SessionId, change: impl FnOnce(&mut SessionFacts)) {
+        self.sessions.get_mut(&session).map(change);
+    }
+
+    fn with_queue(&mut self, queue: QueueId, change: impl FnOnce(&mut SessionFacts)) {
+        if let Some(session) = self.of_queue.get(&queue).copied() {
+            self.with(session, change);
+        }
+    }
+}
+
+impl SessionFacts {
+    /// The entry that is delivered under this packet id.
+    pub(crate) fn entry(&self, packet_id: u16) -> Option<EntryFacts> {
+        let turn = self.next / PACKET_IDS * PACKET_IDS;
+        let place = u64::from(packet_id) - 1;
+        let this_turn = self.entries.get(&(turn + place));
+        this_turn.or_else(|| self.entries.get(&(turn.checked_sub(PACKET_IDS)? + place))).copied()
+    }
+
+    /// Whether the horizon allows a delivery under this packet id: of an entry, or of one that is yet to be synced.
+    pub(crate) fn allows(&self, packet_id: u16) -> bool {
+        let place = u64::from(packet_id) - 1;
+        let turn = self.next / PACKET_IDS * PACKET_IDS;
+        let known = [Some(turn), turn.checked_sub(PACKET_IDS)].into_iter().flatten();
+        let known = known.map(|turn| turn + place).find(|position| self.entries.contains_key(position));
+        let coming = self.next + (place + PACKET_IDS - self.next % PACKET_IDS) % PACKET_IDS;
+        known.unwrap_or(coming) < self.horizon
+    }
+
+    /// Whether it is as a session is that has just begun.
+    pub(crate) fn is_new(&self) -> bool {
+        self.subscriptions.is_empty() && self.entries.is_empty() && self.received.is_empty()
+    }
+
+    fn settle(&mut self, position: QueuePosition) {
+        self.entries.remove(&position.0);
+    }
+
+    fn push(&mut self, position: QueuePosition, key: Option<MessageKey>) {
+        self.entries.insert(position.0, EntryFacts { key, releasing: false });
+        self.next = self.next.max(position.0 + 1);
+    }
+}

@@ -1,0 +1,135 @@
+//! The wire checker: no byte that asserts something leaves before that is in a synced record of the simulated disk.
+//!
+//! | leaves | must be in the ledger |
+//! |---|---|
+//! | PUBACK, PUBREC | the message, in every durable queue it is owed to; what its topic retains; for PUBREC the packet id |
+//! | PUBCOMP | that the packet id is free again |
+//! | PUBREL | the PUBREC that caused it |
+//! | PUBLISH | a horizon above it; for QoS 2 its enqueueing |
+//! | SUBACK, UNSUBACK | the subscription, or that it is gone |
+//! | CONNACK | the session, or that it is gone; the will, or that it is gone; that its expiry has stopped |
+//!
+//! What concerns only clean sessions needs no record, and is let pass.
+
+use super::World;
+use crate::ledger::{Facts, SessionFacts};
+use crate::model::Model;
+use crate::outcome::Checker;
+use crate::scenario::ClientProgram;
+use crate::tap::Leaving;
+use vowmq_core::ids::ConnectionId;
+
+impl World<'_> {
+    /// A packet leaves the broker on a connection of this client.
+    pub(super) fn leaves(&mut self, id: ConnectionId, client: usize, attempt: usize, leaving: Leaving) {
+        if let Leaving::Accepted { present } = leaving {
+            self.model.connack_leaves(client, attempt, present);
+        }
+        // What leaves for a connection that its client has given up proves nothing to anybody.
+        let Some(clean) = self.clients[client].clean_on(id) else { return };
+        if let Leaving::PubAck(packet_id) | Leaving::PubRec(packet_id) = leaving
+            && let Some(key) = self.clients[client].awaits(packet_id)
+        {
+            let retained = |topic: &str| self.ledger.facts().and_then(|facts| facts.retained(topic));
+            self.model.answer_leaves(key, retained);
+        }
+        let Some(facts) = self.ledger.facts() else { return };
+        let program = &self.scenario.clients[client];
+        let session = facts.session(&program.id);
+        let missing = match (&leaving, clean) {
+            (Leaving::Accepted { present }, _) => {
+                accepted(facts, &self.model, (client, program), attempt, clean, *present)
+            }
+            (_, true) => None,
+            (_, false) => match session {
+                None => Some("the session".to_owned()),
+                Some(session) => promised(session, &leaving),
+            },
+        };
+        let missing = missing.or_else(|| match (&leaving, session.filter(|_| !clean)) {
+            (Leaving::SubAck(packet_id, codes), Some(session)) => {
+                self.subscribed(client, session, *packet_id, codes)
+            }
+            (Leaving::UnsubAck(packet_id), Some(session)) => self.unsubscribed(client, session, *packet_id),
+            _ => None,
+        });
+        if let Some(missing) = missing {
+            let text = format!(
+                "{leaving:?} leaves for {:?}, and the records on the disk, the last of which is {}, do not have it: \
+                 {missing}",
+                program.id,
+                self.ledger.synced()
+            );
+            self.model.fail(Checker::AckBeforeDisk, program.id.clone(), text);
+        }
+    }
+
+    fn subscribed(
+        &self,
+        client: usize,
+        session: &SessionFacts,
+        packet_id: u16,
+        codes: &[u8],
+    ) -> Option<String> {
+        let asked = self.clients[client].asked(packet_id)?;
+        let granted = asked.iter().zip(codes).filter(|(_, code)| **code <= 2);
+        granted
+            .filter(|(filter, code)| session.subscriptions.get(**filter) != Some(code))
+            .map(|(filter, code)| format!("the subscription to {filter:?} with QoS {code}"))
+            .next()
+    }
+
+    fn unsubscribed(&self, client: usize, session: &SessionFacts, packet_id: u16) -> Option<String> {
+        let asked = self.clients[client].asked(packet_id)?;
+        let there = asked.iter().find(|filter| session.subscriptions.contains_key(**filter));
+        there.map(|filter| format!("the end of the subscription to {filter:?}"))
+    }
+}
+
+/// What a CONNACK asserts and the ledger does not have.
+fn accepted(
+    facts: &Facts,
+    model: &Model,
+    (client, program): (usize, &ClientProgram),
+    attempt: usize,
+    clean: bool,
+    present: bool,
+) -> Option<String> {
+    let session = facts.session(&program.id);
+    match session {
+        Some(_) if clean => return Some("the end of the session that was there before".to_owned()),
+        None if !clean => return Some("the session".to_owned()),
+        Some(session) if !present && !session.is_new() => {
+            return Some("the end of the session that was there before".to_owned());
+        }
+        Some(session) if model.sessions_expire() && !session.attached => {
+            return Some("that the session's expiry has stopped".to_owned());
+        }
+        Some(_) | None => {}
+    }
+    let durable = program.will.as_ref().is_some_and(|will| !clean || will.qos > 0);
+    match (model.will_of(client, attempt).filter(|_| durable), facts.will(&program.id)) {
+        (Some(key), Some(Some(found))) if key == found => None,
+        (Some(_), _) => Some("its will".to_owned()),
+        (None, Some(_)) => Some("the end of the will it had before".to_owned()),
+        (None, None) => None,
+    }
+}
+
+/// What a packet other than CONNACK, SUBACK and UNSUBACK asserts and its session in the ledger does not have.
+fn promised(session: &SessionFacts, leaving: &Leaving) -> Option<String> {
+    match leaving {
+        Leaving::PubRec(id) if !session.received.contains(id) => Some(format!("that packet id {id} was received")),
+        Leaving::PubComp(id) if session.received.contains(id) => Some(format!("that packet id {id} was released")),
+        Leaving::PubRel(id) if session.entry(*id).is_some_and(|entry| !entry.releasing) => {
+            Some(format!("the PUBREC for packet id {id}"))
+        }
+        Leaving::Publish { qos: 2, packet_id } if session.entry(*packet_id).is_none() => {
+            Some(format!("the message in its queue under packet id {packet_id}"))
+        }
+        Leaving::Publish { packet_id, .. } if !session.allows(*packet_id) => {
+            Some(format!("a delivery horizon above packet id {packet_id}"))
+        }
+        _ => None,
+    }
+}
