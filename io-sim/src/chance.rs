@@ -19,6 +19,14 @@ pub(crate) enum Domain {
     Driver = 7,
     Crash = 8,
     BrokerSeed = 9,
+    FaultDelay = 10,
+    Lie = 11,
+}
+
+/// The entity of that name (FNV-1a).
+pub(crate) fn entity(name: &str) -> u64 {
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// The source of all residual choices of a run.

@@ -136,8 +136,14 @@ impl Client {
                     self.plan_publish(around, &topic, qos, retain, size);
                 }
             }
-            Action::Subscribe { filter, qos } => self.session.plan(Todo::Subscribe { filter, qos }),
-            Action::Unsubscribe { filter } => self.session.plan(Todo::Unsubscribe { filter }),
+            Action::Subscribe { filter, qos, mut more } => {
+                more.insert(0, (filter, qos));
+                self.session.plan(Todo::Subscribe { filters: distinct(more, |(filter, _)| filter) });
+            }
+            Action::Unsubscribe { filter, mut more } => {
+                more.insert(0, filter);
+                self.session.plan(Todo::Unsubscribe { filters: distinct(more, |filter| filter) });
+            }
             Action::Disconnect => self.say_goodbye(around),
             Action::Drop => self.break_off(around),
             Action::Silence => self.vanish(around, 3_000_000),
@@ -243,6 +249,11 @@ impl Client {
     /// The filters of its SUBSCRIBE or UNSUBSCRIBE with this id; none if a later request touches one of them.
     pub(crate) fn asked(&self, packet_id: u16) -> Option<Vec<&str>> {
         self.session.asked(packet_id)
+    }
+
+    /// Whether it has sent PUBREL for this id and waits for PUBCOMP.
+    pub(crate) fn has_released(&self, packet_id: u16) -> bool {
+        self.session.outgoing.iter().any(|outgoing| outgoing.packet_id == packet_id && outgoing.released)
     }
 
     /// The message that an answer with this id is for.
@@ -438,6 +449,17 @@ impl Client {
     fn fail(&self, around: &mut Context<'_>, checker: Checker, text: &str) {
         around.model.fail(checker, self.program.id.clone(), format!("client {:?}: {text}", self.program.id));
     }
+}
+
+/// Each filter once: what a broker makes of a packet that names one twice is tested elsewhere.
+fn distinct<T>(filters: Vec<T>, name: impl Fn(&T) -> &String) -> Vec<T> {
+    let mut distinct: Vec<T> = Vec::new();
+    for filter in filters {
+        if !distinct.iter().any(|other| name(other) == name(&filter)) {
+            distinct.push(filter);
+        }
+    }
+    distinct
 }
 
 /// A packet in words, a message by its name.

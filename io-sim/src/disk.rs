@@ -4,11 +4,13 @@
 //! done, half done or not begun, then decides the fate of every unsynced sector and directory entry.
 
 mod file;
+mod lie;
 
 use crate::chance::{Chance, Domain, Draws};
 use crate::fault::Pages;
 use crate::scenario::{DiskSettings, Survival};
-use file::{Fate, File, SECTOR};
+use file::{File, SECTOR};
+pub(crate) use lie::{Harm, Lie};
 use std::collections::{BTreeMap, BTreeSet};
 use vowmq_core::ids::{OpId, SegmentNumber};
 use vowmq_core::input::{DiskError, DiskErrorKind, DiskReply};
@@ -26,7 +28,10 @@ pub(crate) struct Disk {
     files: BTreeMap<u64, File>,
     in_flight: BTreeMap<OpId, Operation>,
     counts: Counts,
-    power_cuts: u64,
+    /// It has lied: what stands where proves nothing about who wrote it.
+    lied: bool,
+    /// What it lied about since it was last asked.
+    harm: Option<Harm>,
     extra_us: u64,
     full: bool,
     /// A write that no broker may order, in words.
@@ -36,6 +41,7 @@ pub(crate) struct Disk {
 struct Operation {
     request: DiskRequest,
     failing: Option<Pages>,
+    lie: Option<Lie>,
 }
 
 /// Which operation it is, by all counts that a fault may name.
@@ -59,7 +65,8 @@ impl Disk {
             files: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             counts: Counts::default(),
-            power_cuts: 0,
+            lied: false,
+            harm: None,
             extra_us: 0,
             full: false,
             overwrite: None,
@@ -83,7 +90,7 @@ impl Disk {
             | DiskRequest::Remove { .. }
             | DiskRequest::FreeSpace => {}
         }
-        let before = self.in_flight.insert(op, Operation { request, failing: None });
+        let before = self.in_flight.insert(op, Operation { request, failing: None, lie: None });
         assert!(before.is_none(), "operation {op} was ordered while it was under way");
         self.latency.between(self.settings.latency_min_us, self.settings.latency_max_us) + self.extra_us
     }
@@ -102,10 +109,12 @@ impl Disk {
 
     /// Carries an operation out.
     pub(crate) fn complete(&mut self, op: OpId) -> Result<DiskReply, DiskError> {
-        let Operation { request, failing } = self.in_flight.remove(&op).expect("an operation completes once");
-        match failing {
-            Some(pages) => Err(self.carry_out_failing(&request, pages)),
-            None => self.carry_out(&request),
+        let operation = self.in_flight.remove(&op).expect("an operation completes once");
+        let Operation { request, failing, lie } = operation;
+        match (failing, lie) {
+            (Some(pages), _) => Err(self.carry_out_failing(&request, pages)),
+            (None, Some(lie)) => self.carry_out_lying(&request, lie),
+            (None, None) => self.carry_out(&request),
         }
     }
 
@@ -122,21 +131,21 @@ impl Disk {
         }
     }
 
-    /// The power is gone; tells what became of unsynced sectors and names.
-    pub(crate) fn power_cut(&mut self, draws: &mut Draws, mut effect: impl FnMut(&'static str)) {
+    /// The power is gone; tells what became of unsynced sectors and names. `entity` names the cut.
+    pub(crate) fn power_cut(&mut self, entity: u64, draws: &mut Draws, mut effect: impl FnMut(&'static str)) {
         self.end_operations(draws, 10);
-        self.power_cuts += 1;
-        let mut draws = self.chance.draws(Domain::Survival, self.power_cuts);
         let only = |lost, kept| Survival { lost, kept, torn: 0, zero: 0, garbage: 0 };
         let survival = match draws.below(20) {
             0..7 => only(1, 0),
             7..9 => only(0, 1),
             _ => self.settings.survival.clone(),
         };
-        self.cut_entries(&mut draws, &mut effect);
+        self.cut_entries(draws, &mut effect);
         self.files.retain(|inode, _| self.durable_entries.values().any(|named| named == inode));
-        for file in self.files.values_mut() {
-            file.power_cut(&mut draws, &survival, |fate| effect(fate_name(fate)));
+        let chance = self.chance;
+        for (inode, file) in &mut self.files {
+            let draws = |at: u64| chance.draws(Domain::Survival, entity ^ inode.rotate_left(40) ^ at);
+            file.power_cut(draws, &survival, &mut effect);
         }
     }
 
@@ -225,7 +234,10 @@ impl Disk {
     fn carry_out_failing(&mut self, request: &DiskRequest, pages: Pages) -> DiskError {
         let segment = match request {
             DiskRequest::Write { segment, offset, chunks, .. } => {
-                let _ = self.write(*segment, *offset, chunks);
+                // A short write: the front of it is in the page cache.
+                let bytes = chunks.concat();
+                let written = bytes.len() / SECTOR / 2 * SECTOR;
+                let _ = self.write(*segment, *offset, &[bytes::Bytes::copy_from_slice(&bytes[..written])]);
                 self.fail_sync(*segment, pages);
                 *segment
             }
@@ -292,7 +304,7 @@ impl Disk {
         );
         let forbidden = file.forbids(offset as usize, bytes.len());
         file.write(offset as usize, &bytes);
-        if let Some(why) = forbidden {
+        if let Some(why) = forbidden.filter(|_| !self.lied) {
             let text = format!("a write of {} bytes at {offset} of segment {segment}: {why}", bytes.len());
             self.overwrite.get_or_insert(text);
         }
@@ -342,14 +354,4 @@ impl Disk {
 
 fn error(kind: DiskErrorKind, segment: SegmentNumber, words: &str) -> DiskError {
     DiskError { kind, message: format!("segment {segment}: {words} (simulated)") }
-}
-
-fn fate_name(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Lost => "sector lost",
-        Fate::Kept => "sector kept",
-        Fate::Torn => "sector torn",
-        Fate::Zero => "sector zeroed",
-        Fate::Garbage => "sector garbage",
-    }
 }

@@ -1,5 +1,6 @@
 //! What goes wrong in a run, and when.
 
+use crate::scenario::BrokerSettings;
 use serde::{Deserialize, Serialize};
 
 /// The moment that sets a fault off. Counts begin at 1 and go through the whole run.
@@ -108,12 +109,42 @@ pub enum Fault {
         /// When.
         when: When,
     },
+    /// The disk says that it has written and synced a batch, and has not.
+    LostWrite {
+        /// The write; one that is no batch is let pass.
+        when: When,
+    },
+    /// The disk writes a batch to another place of the log, and says that all is well.
+    MisdirectedWrite {
+        /// The write; one that is no batch is let pass.
+        when: When,
+    },
+    /// A read returns a sector as it was before it was written.
+    StaleRead {
+        /// The read.
+        when: When,
+    },
+    /// The broker's process stands still: it was stopped, or its machine gives it no time.
+    Pause {
+        /// From when.
+        when: When,
+        /// For how long.
+        for_us: u64,
+    },
+    /// The operator changes the settings while the broker serves.
+    Reload {
+        /// When.
+        when: When,
+        /// The settings from then on.
+        broker: Box<BrokerSettings>,
+    },
     /// A client's connection breaks for both ends.
     Reset {
         /// When.
         when: When,
-        /// Whose, counted from 0.
-        client: usize,
+        /// Whose, counted from 0; everybody's when nobody is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<usize>,
     },
     /// A client takes its connection for broken; the broker hears nothing of it.
     HalfOpen {
@@ -122,14 +153,15 @@ pub enum Fault {
         /// Whose, counted from 0.
         client: usize,
     },
-    /// Nothing comes through for a while.
+    /// Nothing comes through for a while: a partition.
     Stall {
         /// From when.
         when: When,
         /// For how long.
         for_us: u64,
-        /// Whose connections, counted from 0.
-        client: usize,
+        /// Whose connections, counted from 0; everybody's when nobody is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<usize>,
         /// Which way.
         direction: Direction,
     },
@@ -146,7 +178,50 @@ fn dropped() -> Pages {
     Pages::Dropped
 }
 
+/// What each kind of fault is counted as when it takes effect, in the order of `Fault`.
+pub const EFFECTS: [&str; 16] = [
+    "power cut",
+    "process crash",
+    "shutdown",
+    "disk error",
+    "slow disk",
+    "disk full",
+    "rot",
+    "write lost",
+    "write misdirected",
+    "read stale",
+    "process paused",
+    "settings reloaded",
+    "network reset",
+    "half-open",
+    "network stall",
+    "wall clock jump",
+];
+
 impl Fault {
+    /// What it is counted as when it takes effect: one of `EFFECTS`.
+    pub fn effect(&self) -> &'static str {
+        let index = match self {
+            Fault::PowerCut { .. } => 0,
+            Fault::ProcessCrash { .. } => 1,
+            Fault::Shutdown { .. } => 2,
+            Fault::DiskError { .. } => 3,
+            Fault::SlowDisk { .. } => 4,
+            Fault::DiskFull { .. } => 5,
+            Fault::Rot { .. } => 6,
+            Fault::LostWrite { .. } => 7,
+            Fault::MisdirectedWrite { .. } => 8,
+            Fault::StaleRead { .. } => 9,
+            Fault::Pause { .. } => 10,
+            Fault::Reload { .. } => 11,
+            Fault::Reset { .. } => 12,
+            Fault::HalfOpen { .. } => 13,
+            Fault::Stall { .. } => 14,
+            Fault::WallJump { .. } => 15,
+        };
+        EFFECTS[index]
+    }
+
     /// The moment that sets it off.
     pub fn when(&self) -> &When {
         match self {
@@ -157,6 +232,11 @@ impl Fault {
             | Fault::SlowDisk { when, .. }
             | Fault::DiskFull { when, .. }
             | Fault::Rot { when }
+            | Fault::LostWrite { when }
+            | Fault::MisdirectedWrite { when }
+            | Fault::StaleRead { when }
+            | Fault::Pause { when, .. }
+            | Fault::Reload { when, .. }
             | Fault::Reset { when, .. }
             | Fault::HalfOpen { when, .. }
             | Fault::Stall { when, .. }
@@ -167,17 +247,15 @@ impl Fault {
     /// The client it concerns, if it is one.
     pub fn client(&self) -> Option<usize> {
         match self {
-            Fault::Reset { client, .. } | Fault::HalfOpen { client, .. } | Fault::Stall { client, .. } => {
-                Some(*client)
-            }
-            Fault::PowerCut { .. }
-            | Fault::ProcessCrash { .. }
-            | Fault::Shutdown { .. }
-            | Fault::DiskError { .. }
-            | Fault::SlowDisk { .. }
-            | Fault::DiskFull { .. }
-            | Fault::Rot { .. }
-            | Fault::WallJump { .. } => None,
+            Fault::Reset { client, .. } | Fault::Stall { client, .. } => *client,
+            Fault::HalfOpen { client, .. } => Some(*client),
+            _ => None,
         }
+    }
+
+    /// Names its residual choices, whatever other faults there are: a fault that is taken out of a scenario shifts
+    /// nothing of the others. Two equal faults make the same choices.
+    pub(crate) fn entity(&self) -> u64 {
+        crate::chance::entity(&format!("{self:?}"))
     }
 }

@@ -6,8 +6,12 @@ mod situation;
 use crate::chance::{Chance, Domain, Draws};
 use crate::fault::{Direction, Fault, Pages, When};
 use crate::scenario::{
-    Action, BrokerSettings, ClientProgram, DiskSettings, NetworkSettings, Operation, Scenario, Survival, Will,
+    Action, BrokerSettings, ClientProgram, ClockSettings, DiskSettings, NetworkSettings, Operation, Scenario,
+    Survival, Will,
 };
+
+/// What the clients of a generated scenario do at least, all together.
+const OPERATIONS_MIN: u64 = 1_000;
 
 const TOPICS: [&str; 10] =
     ["a", "a/b", "a/b/c", "a/c", "b", "b/c", "/", "/a", "long/topic/with/levels", "ä/ö"];
@@ -33,14 +37,59 @@ pub fn generate(seed: u64) -> Scenario {
         heal_us: 60_000_000,
         last_power_cut: draws.percent(60),
         must_reach: Vec::new(),
+        checkers: Vec::new(),
+        configuration: None,
         broker: broker(&mut part(1)),
+        restarts: restarts(&mut part(7)),
+        clock: ClockSettings { wall_ppm: *draws.pick(&[0, 0, 0, 200, -200, 50_000, -50_000]) },
         network: network(&mut part(2)),
         disk: disk(&mut part(4)),
         clients,
         faults,
     };
     situation::add_some(&mut part(6), &mut scenario);
+    fill_up(&mut part(8), &mut scenario);
     scenario
+}
+
+/// Sees to it that clients do at least so much, and that the broker crashes at least once.
+fn fill_up(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    let mut missing = OPERATIONS_MIN.saturating_sub(scenario.operations());
+    while missing > 0 {
+        let count = missing.min(draws.between(1, 40));
+        let client = draws.below(scenario.clients.len() as u64) as usize;
+        let Some(topic) = some_topic(draws, scenario) else { break };
+        let (qos, size) = (draws.below(3) as u8, 20 + draws.below(60) as u32);
+        let action = Action::Publish { topic, qos, retain: false, size, count: count as u32 };
+        scenario.clients[client].operations.push(Operation { at_us: draws.below(end_us), action });
+        missing -= count;
+    }
+    for client in &mut scenario.clients {
+        client.operations.sort_by_key(|operation| operation.at_us);
+    }
+    let crashes = |fault: &Fault| {
+        matches!(
+            fault,
+            Fault::PowerCut { when: When::AtUs(_), .. } | Fault::ProcessCrash { when: When::AtUs(_), .. }
+        )
+    };
+    if !scenario.faults.iter().any(crashes) {
+        let when = When::AtUs(draws.between(end_us / 4, end_us - 1));
+        scenario.faults.push(Fault::PowerCut { when, down_us: 1_000 });
+    }
+}
+
+/// A topic that somebody publishes to already.
+fn some_topic(draws: &mut Draws, scenario: &Scenario) -> Option<String> {
+    let actions = scenario.clients.iter().flat_map(|client| &client.operations);
+    let topics: Vec<&String> = actions
+        .filter_map(|operation| match &operation.action {
+            Action::Publish { topic, .. } => Some(topic),
+            _ => None,
+        })
+        .collect();
+    if topics.is_empty() { None } else { Some((*draws.pick(&topics)).clone()) }
 }
 
 fn broker(draws: &mut Draws) -> BrokerSettings {
@@ -62,6 +111,12 @@ fn broker(draws: &mut Draws) -> BrokerSettings {
     }
 }
 
+/// Some brokers are started again with other settings.
+fn restarts(draws: &mut Draws) -> Vec<BrokerSettings> {
+    let count = if draws.percent(15) { draws.between(1, 3) } else { 0 };
+    (0..count).map(|_| broker(draws)).collect()
+}
+
 fn network(draws: &mut Draws) -> NetworkSettings {
     let latency_min_us = *draws.pick(&[1, 20, 100]);
     NetworkSettings {
@@ -69,6 +124,7 @@ fn network(draws: &mut Draws) -> NetworkSettings {
         latency_max_us: latency_min_us + *draws.pick(&[1, 100, 1000]),
         slow_percent: *draws.pick(&[0, 2, 10]),
         slow_us: *draws.pick(&[2_000, 10_000]),
+        lost_permille: *draws.pick(&[0, 0, 0, 3]),
         split_percent: *draws.pick(&[0, 5, 30]),
         coalesce_percent: *draws.pick(&[0, 50, 100]),
         window_bytes: *draws.pick(&[100, 1000, 65_536]),
@@ -110,8 +166,11 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
                 let filter = draws.pick(&filters).clone();
                 let qos = draws.between(1, 2) as u8;
                 let undo = draws.percent(50);
-                let action =
-                    if undo { Action::Unsubscribe { filter } } else { Action::Subscribe { filter, qos } };
+                let action = if undo {
+                    Action::Unsubscribe { filter, more: Vec::new() }
+                } else {
+                    Action::Subscribe { filter, qos, more: Vec::new() }
+                };
                 add(draws.below(end_us), action);
             }
         }
@@ -183,7 +242,9 @@ fn disturbances(draws: &mut Draws) -> Vec<Action> {
 
 fn subscribe(draws: &mut Draws, topics: &[&str]) -> Action {
     let qos = *draws.pick(&[0, 1, 1, 2, 2, 2]);
-    Action::Subscribe { filter: filter(draws, topics), qos }
+    let more = if draws.percent(15) { draws.between(1, 3) } else { 0 };
+    let more = (0..more).map(|_| (filter(draws, topics), draws.below(3) as u8)).collect();
+    Action::Subscribe { filter: filter(draws, topics), qos, more }
 }
 
 fn filter(draws: &mut Draws, topics: &[&str]) -> String {
@@ -209,6 +270,7 @@ fn faults(draws: &mut Draws, clients: usize, end_us: u64) -> Vec<Fault> {
         _ => When::Sync(draws.between(1, 200)),
     };
     let some_client = |draws: &mut Draws| draws.below(clients as u64) as usize;
+    let some_or_all = |draws: &mut Draws| (!draws.percent(15)).then(|| some_client(draws));
     some(draws, 70, 3, &|draws| Fault::PowerCut { when: crash_at(draws), down_us: down(draws) });
     some(draws, 30, 3, &|draws| {
         let when = When::RecoveryOperation(draws.between(1, 40));
@@ -241,19 +303,32 @@ fn faults(draws: &mut Draws, clients: usize, end_us: u64) -> Vec<Fault> {
         extra_us: draws.between(1_000, 100_000),
     });
     some(draws, 6, 1, &|draws| Fault::DiskFull { when: at(draws), for_us: draws.between(10_000, 1_000_000) });
-    some(draws, 40, 6, &|draws| Fault::Reset { when: at(draws), client: some_client(draws) });
+    some(draws, 40, 6, &|draws| Fault::Reset { when: at(draws), client: some_or_all(draws) });
     some(draws, 25, 3, &|draws| Fault::HalfOpen { when: at(draws), client: some_client(draws) });
     some(draws, 25, 3, &|draws| Fault::Stall {
         when: at(draws),
         for_us: draws.between(1_000, 400_000),
-        client: some_client(draws),
+        client: some_or_all(draws),
         direction: *draws.pick(&[Direction::ToBroker, Direction::ToClient, Direction::Both]),
     });
+    some(draws, 12, 2, &|draws| Fault::Pause {
+        when: at(draws),
+        for_us: *draws.pick(&[5_000, 100_000, 2_000_000]),
+    });
+    some(draws, 10, 2, &|draws| Fault::Reload { when: at(draws), broker: Box::new(broker(draws)) });
+    some(draws, 4, 1, &|draws| Fault::Rot { when: at(draws) });
+    some(draws, 3, 1, &|draws| Fault::LostWrite { when: a_write(draws, end_us) });
+    some(draws, 3, 1, &|draws| Fault::MisdirectedWrite { when: a_write(draws, end_us) });
+    some(draws, 3, 1, &|draws| Fault::StaleRead { when: When::Read(draws.between(1, 60)) });
     some(draws, 10, 2, &|draws| Fault::WallJump {
         when: at(draws),
         by_ms: draws.between(0, 20_000_000) as i64 - 10_000_000,
     });
     faults
+}
+
+fn a_write(draws: &mut Draws, end_us: u64) -> When {
+    When::WriteSince { at_us: draws.below(end_us), number: draws.between(1, 20) }
 }
 
 #[cfg(test)]

@@ -35,6 +35,21 @@ pub(crate) enum Happening {
     Look,
 }
 
+impl Happening {
+    /// Whether the broker's process must run for it.
+    pub(crate) fn needs_process(self) -> bool {
+        matches!(
+            self,
+            Happening::ToBroker(_)
+                | Happening::Taken(_)
+                | Happening::ClosedAsOrdered(_)
+                | Happening::DiskDone { .. }
+                | Happening::Wake { .. }
+                | Happening::Drain { .. }
+        )
+    }
+}
+
 /// A client's timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {

@@ -9,11 +9,15 @@ mod facts;
 use crate::disk::Disk;
 use crate::payload::MessageKey;
 pub(crate) use facts::{Facts, SessionFacts};
+use std::collections::BTreeMap;
 use vowmq_core::durable::SECTOR;
 use vowmq_core::durable::batch::{self, BATCH_HEADER};
 use vowmq_core::durable::codec;
 use vowmq_core::durable::segment::{self, FirstSector, SegmentHeader};
 use vowmq_core::ids::{Lsn, RecoveryCount, SegmentNumber, StoreId};
+
+/// Bytes of a segment's header that mean something.
+const HEADER_BYTES: u64 = 80;
 
 /// What is on the platter.
 pub(crate) struct Ledger {
@@ -26,6 +30,8 @@ pub(crate) struct Ledger {
     recovery_count: RecoveryCount,
     facts: Facts,
     news: News,
+    /// Where each batch stands: its end, padding aside, and its first record.
+    extents: BTreeMap<(SegmentNumber, u64), (u64, Lsn)>,
     /// The disk has lied: what it says proves nothing any more.
     blind: bool,
 }
@@ -49,6 +55,7 @@ impl Ledger {
             recovery_count: RecoveryCount(0),
             facts: Facts::default(),
             news: News::default(),
+            extents: BTreeMap::new(),
             blind: false,
         }
     }
@@ -91,11 +98,22 @@ impl Ledger {
         ))
     }
 
+    /// The first record that is lost when these bytes of a segment are; none if no record needs them.
+    pub(crate) fn first_needing(&self, segment: SegmentNumber, from: u64, to: u64) -> Option<Lsn> {
+        let mut batches = self.extents.range((segment, 0)..(SegmentNumber(segment.0 + 1), 0));
+        if from < HEADER_BYTES {
+            return batches.next().map(|(_, (_, first))| *first);
+        }
+        batches.find(|((_, begin), (end, _))| *begin < to && *end > from).map(|(_, (_, first))| *first)
+    }
+
     fn read_batch(&mut self, disk: &Disk) -> bool {
         let (number, offset) = self.place;
         let Some(head) = disk.platter(number, offset, SECTOR) else { return false };
         let Some(length) = batch::claimed_length(head) else { return false };
-        let Some(batch) = disk.platter(number, offset, length as u64).and_then(batch::parse) else { return false };
+        let Some(batch) = disk.platter(number, offset, length as u64).and_then(batch::parse) else {
+            return false;
+        };
         let header = &batch.header;
         let follows = Some(header.store) == self.store
             && header.segment == number
@@ -112,6 +130,8 @@ impl Ledger {
             self.expected = self.expected.next();
             at = next;
         }
+        let end = offset + batch.bytes.len() as u64;
+        self.extents.insert(self.place, (end, header.first));
         self.previous = batch.checksum;
         self.place.1 += batch.padded();
         true
@@ -137,4 +157,23 @@ impl Ledger {
         self.place = (header.segment, SECTOR);
         true
     }
+}
+
+/// Whether any whole batch or header on the platter says that this record was synced.
+pub(crate) fn is_witnessed(disk: &Disk, lsn: Lsn) -> bool {
+    let says = |number: SegmentNumber| {
+        let header = match disk.platter(number, 0, SECTOR).map(segment::parse) {
+            Some(FirstSector::Header(header)) => header.synced >= lsn,
+            _ => false,
+        };
+        let batch_at = |offset: u64| {
+            let length = batch::claimed_length(disk.platter(number, offset, SECTOR)?)?;
+            let batch = batch::parse(disk.platter(number, offset, length as u64)?)?;
+            Some(batch.header.synced)
+        };
+        let offsets = (1..).map(|sector| sector * SECTOR);
+        let mut offsets = offsets.take_while(|offset| disk.platter(number, *offset, SECTOR).is_some());
+        header || offsets.any(|offset| batch_at(offset).is_some_and(|synced| synced >= lsn))
+    };
+    disk.names_behind(SegmentNumber(0)).any(says)
 }

@@ -14,6 +14,7 @@
 pub mod campaign;
 mod chance;
 mod client;
+mod clock;
 mod disk;
 pub mod effects;
 pub mod fault;

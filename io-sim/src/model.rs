@@ -14,6 +14,7 @@ mod will;
 pub(crate) use delivery::Delivery;
 pub(crate) use will::Ending;
 
+use crate::clock::WallClock;
 use crate::outcome::{Checker, Violation};
 use crate::payload::MessageKey;
 use crate::scenario::{Action, Scenario};
@@ -22,6 +23,7 @@ use presence::Presence;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use subscription::Subscription;
 use topic::Topics;
+use vowmq_core::limits::Limits;
 use will::Attempt;
 
 /// A time that never comes.
@@ -46,14 +48,19 @@ pub(crate) struct Model {
     slow_disk: bool,
     full_disk: bool,
     inflight_max: usize,
-    /// Milliseconds after which the session of a client that is away may go; 0 means never.
+    /// Milliseconds after which the session of a client that is away may go, by the shortest setting; 0 means never.
     expiry_ms: i64,
-    /// How far the wall clock has jumped.
-    wall_offset_ms: i64,
+    /// Whether some settings of the scenario have none.
+    expiry_may_be_off: bool,
+    /// Whether the settings in force say so.
+    expiry_in_force: bool,
+    wall: WallClock,
     /// Requests so far.
     tickets: u64,
     /// Messages that were acknowledged before a subscriber had them.
     debts: u64,
+    /// The checkers that count; all if none is named.
+    checkers: Vec<Checker>,
     violation: Option<Violation>,
 }
 
@@ -122,8 +129,17 @@ impl Model {
                     Action::Publish { topic, .. } => {
                         topics.topic(topic);
                     }
-                    Action::Subscribe { filter, .. } | Action::Unsubscribe { filter } => {
+                    Action::Subscribe { filter, more, .. } => {
                         topics.filter(filter);
+                        for (filter, _) in more {
+                            topics.filter(filter);
+                        }
+                    }
+                    Action::Unsubscribe { filter, more } => {
+                        topics.filter(filter);
+                        for filter in more {
+                            topics.filter(filter);
+                        }
                     }
                     _ => {}
                 }
@@ -142,14 +158,17 @@ impl Model {
             retained: vec![Vec::new(); topics.topic_count()],
             topics,
             crashes: Vec::new(),
-            bounded: scenario.broker.queue_messages > 0,
+            bounded: scenario.has_bounded_queues(),
             slow_disk: scenario.has_slow_disk(),
             full_disk: scenario.has_full_disk(),
-            inflight_max: scenario.broker.inflight,
-            expiry_ms: scenario.broker.session_expiry_ms as i64,
-            wall_offset_ms: 0,
+            inflight_max: 0,
+            expiry_ms: shortest_expiry_ms(scenario),
+            expiry_may_be_off: scenario.all_settings().any(|settings| settings.limits.session_expiry_ms == 0),
+            expiry_in_force: false,
+            wall: WallClock::new(scenario.clock.wall_ppm),
             tickets: 0,
             debts: 0,
+            checkers: scenario.checkers.clone(),
             violation: None,
         }
     }
@@ -171,8 +190,11 @@ impl Model {
         self.violation.take()
     }
 
-    /// Notes a broken promise; the first one counts.
+    /// Notes a broken promise, if its checker counts; the first one stays.
     pub(crate) fn fail(&mut self, checker: Checker, subject: impl Into<String>, text: impl Into<String>) {
+        if !self.checkers.is_empty() && !self.checkers.contains(&checker) {
+            return;
+        }
         let at_us = self.now;
         let broken = || Violation { checker, subject: subject.into(), text: text.into(), at_us };
         self.violation.get_or_insert_with(broken);
@@ -289,7 +311,10 @@ impl Model {
                 .filter(|there| self.message(*there).ended < message.sent)
                 .map(|there| format!("{there} is still retained there"))
         } else if !message.on_disk && self.waits_for_disk(key) && (message.retain || !self.bounded) {
-            Some("the message is not there, though a durable session or the retained store needs it".to_owned())
+            Some(
+                "the message is not there, though a durable session or the retained store needs it"
+                    .to_owned(),
+            )
         } else {
             self.missing_in_queue(key)
         };
@@ -335,7 +360,13 @@ impl Model {
 
     /// Whether sessions of clients that are away expire.
     pub(crate) fn sessions_expire(&self) -> bool {
-        self.expiry_ms > 0
+        self.expiry_in_force
+    }
+
+    /// From now on these limits are in force. What is on its way to clients is so by the limits before.
+    pub(crate) fn settings_change(&mut self, limits: &Limits) {
+        self.inflight_max = self.inflight_max.max(limits.inflight);
+        self.expiry_in_force = limits.session_expiry_ms > 0;
     }
 
     /// The broker's process ended without having been asked to.
@@ -444,6 +475,12 @@ impl Model {
     fn message_mut(&mut self, key: MessageKey) -> &mut Message {
         &mut self.messages[key.publisher as usize][key.sequence as usize]
     }
+}
+
+/// The shortest time that any settings of the scenario leave a client that is away; 0 if none does.
+fn shortest_expiry_ms(scenario: &Scenario) -> i64 {
+    let expiries = scenario.all_settings().map(|settings| settings.limits.session_expiry_ms);
+    expiries.filter(|expiry_ms| *expiry_ms > 0).min().map_or(0, |expiry_ms| expiry_ms as i64)
 }
 
 impl ClientModel {

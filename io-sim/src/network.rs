@@ -3,11 +3,11 @@
 //! Towards the client there is a window: what the broker orders to be sent waits at the broker's socket until
 //! the client has read enough. Towards the broker everything is on its way at once.
 
-use crate::chance::{Chance, Domain, Draws};
+use crate::chance::{self, Chance, Domain, Draws};
 use crate::effects::Effects;
 use crate::fault::Direction;
 use crate::happening::Happening;
-use crate::scenario::NetworkSettings;
+use crate::scenario::{ClientProgram, NetworkSettings};
 use crate::schedule::Schedule;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,6 +15,9 @@ use vowmq_core::ids::ConnectionId;
 
 /// How long a closed connection may still try to send what was ordered before.
 const LINGER_US: u64 = 3_000_000;
+
+/// How long until a lost segment is sent again for the first time.
+const RETRANSMISSION_US: u64 = 200_000;
 
 /// What travels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub(crate) struct Network {
     opened: u64,
     /// Per client until when nothing comes through: to the broker, to the client.
     stalled_until: Vec<[u64; 2]>,
+    /// Per client: what names its residual choices.
+    entities: Vec<u64>,
 }
 
 /// A connection.
@@ -79,9 +84,10 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl Network {
-    pub(crate) fn new(settings: NetworkSettings, chance: Chance, clients: usize) -> Network {
-        let stalled_until = vec![[0; 2]; clients];
-        Network { settings, chance, connections: BTreeMap::new(), opened: 0, stalled_until }
+    pub(crate) fn new(settings: NetworkSettings, chance: Chance, clients: &[ClientProgram]) -> Network {
+        let stalled_until = vec![[0; 2]; clients.len()];
+        let entities = clients.iter().map(|client| chance::entity(&client.id)).collect();
+        Network { settings, chance, connections: BTreeMap::new(), opened: 0, stalled_until, entities }
     }
 
     /// A client opens a connection, its `attempt`-th.
@@ -93,7 +99,7 @@ impl Network {
     ) -> ConnectionId {
         self.opened += 1;
         let id = ConnectionId(self.opened);
-        let entity = (client as u64) << 32 | attempt as u64;
+        let entity = self.entities[client].wrapping_add(attempt as u64);
         let mut connection = Connection {
             client,
             attempt,
@@ -107,7 +113,8 @@ impl Network {
             taken: 0,
             finished: false,
         };
-        let at = connection.to_broker.push(&self.settings, around.schedule.now_us(), Piece::Open);
+        let at =
+            connection.to_broker.push(&self.settings, around.schedule.now_us(), Piece::Open, around.effects);
         around.schedule.add(at, Happening::ToBroker(id));
         self.connections.insert(id, connection);
         id
@@ -126,7 +133,12 @@ impl Network {
     pub(crate) fn client_finishes(&mut self, around: &mut Surroundings<'_>, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.client_gone = true;
-        let at = connection.to_broker.push(&self.settings, around.schedule.now_us(), Piece::Finish);
+        let at = connection.to_broker.push(
+            &self.settings,
+            around.schedule.now_us(),
+            Piece::Finish,
+            around.effects,
+        );
         around.schedule.add(at, Happening::ToBroker(id));
     }
 
@@ -222,6 +234,7 @@ impl Network {
     pub(crate) fn heal(&mut self) {
         self.settings.window_bytes = self.settings.window_bytes.max(65_536);
         self.settings.slow_percent = 0;
+        self.settings.lost_permille = 0;
         self.stalled_until.fill([0; 2]);
     }
 
@@ -353,7 +366,8 @@ impl Connection {
             BrokerEnd::Unopened => self.broker = BrokerEnd::Gone,
             BrokerEnd::Open | BrokerEnd::Closing => {
                 self.paused = false;
-                let at = self.to_broker.push(settings, around.schedule.now_us(), Piece::Broken);
+                let at =
+                    self.to_broker.push(settings, around.schedule.now_us(), Piece::Broken, around.effects);
                 around.schedule.add(at, Happening::ToBroker(id));
             }
             BrokerEnd::Gone => {}
@@ -367,7 +381,8 @@ impl Connection {
         id: ConnectionId,
         later_us: u64,
     ) {
-        let at = self.to_client.push(settings, around.schedule.now_us() + later_us, Piece::Broken);
+        let at =
+            self.to_client.push(settings, around.schedule.now_us() + later_us, Piece::Broken, around.effects);
         around.schedule.add(at, Happening::ToClient(id));
     }
 
@@ -391,7 +406,7 @@ impl Connection {
         }
         if self.broker == BrokerEnd::Closing && self.unsent.is_empty() && !self.finished {
             self.finished = true;
-            let at = self.to_client.push(settings, now, Piece::Finish);
+            let at = self.to_client.push(settings, now, Piece::Finish, around.effects);
             around.schedule.add(at, Happening::ToClient(id));
         }
     }
@@ -403,10 +418,16 @@ impl Pipe {
     }
 
     /// Puts a piece on its way; tells when it arrives.
-    fn push(&mut self, settings: &NetworkSettings, now: u64, piece: Piece) -> u64 {
+    fn push(&mut self, settings: &NetworkSettings, now: u64, piece: Piece, effects: &mut Effects) -> u64 {
         let mut latency = self.draws.between(settings.latency_min_us, settings.latency_max_us);
         if settings.slow_percent > 0 && self.draws.percent(settings.slow_percent) {
             latency += settings.slow_us;
+        }
+        let mut again_us = RETRANSMISSION_US;
+        while settings.lost_permille > 0 && self.draws.below(1000) < u64::from(settings.lost_permille) {
+            effects.count("segment lost and sent again");
+            latency += again_us;
+            again_us *= 2;
         }
         self.last_at = self.last_at.max(now + latency);
         self.pieces.push_back((self.last_at, piece));
@@ -426,7 +447,7 @@ impl Pipe {
             let piece_max = 1 + self.draws.below(bytes.len() as u64);
             while bytes.len() > 1 && self.pieces.len() < 1000 {
                 let head = bytes.split_to(self.draws.between(1, piece_max.min(bytes.len() as u64)) as usize);
-                let at = self.push(settings, now, Piece::Bytes(head));
+                let at = self.push(settings, now, Piece::Bytes(head), around.effects);
                 around.schedule.add(at, arrival);
                 around.effects.count("bytes split");
                 if bytes.is_empty() {
@@ -434,7 +455,7 @@ impl Pipe {
                 }
             }
         }
-        let at = self.push(settings, now, Piece::Bytes(bytes));
+        let at = self.push(settings, now, Piece::Bytes(bytes), around.effects);
         around.schedule.add(at, arrival);
     }
 

@@ -1,11 +1,11 @@
 //! What a run brought.
 
 use crate::effects::Effects;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Which promise was broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checker {
     /// An answer left before what it asserts was on the disk.
@@ -38,8 +38,10 @@ pub enum Checker {
     Progress,
     /// A recovery did not go on where the synced records end.
     Recovery,
-    /// The broker refused to start over a store that was not damaged.
+    /// The broker refused to start over a store that was not damaged, or named the wrong records.
     Refusal,
+    /// The broker started over a store whose synced records were damaged.
+    Damage,
     /// The broker stopped without a reason, or went on after it had stopped.
     Halt,
     /// A message was dropped though no bound allows it.
@@ -73,6 +75,7 @@ impl fmt::Display for Checker {
             Checker::Progress => "progress",
             Checker::Recovery => "recovery",
             Checker::Refusal => "refusal",
+            Checker::Damage => "damage",
             Checker::Halt => "halt",
             Checker::Drop => "drop",
             Checker::Codec => "codec",

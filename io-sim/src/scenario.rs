@@ -4,6 +4,7 @@
 //! which sectors survive) follows from its `seed` by the keyed hash of `chance.rs`.
 
 use crate::fault::{Fault, When};
+use crate::outcome::Checker;
 use serde::{Deserialize, Serialize};
 use vowmq_core::limits::{Limits, Overflow, Settings, SyncPolicy};
 
@@ -27,9 +28,22 @@ pub struct Scenario {
     /// Effects without which the run shows nothing (names as in the summary).
     #[serde(default)]
     pub must_reach: Vec<String>,
+    /// The checkers that count; all of them if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkers: Vec<Checker>,
+    /// A configuration of the broker as its operator writes it, in place of `broker`. In a file, the name of a file
+    /// beside it does as well (`configuration_file`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<String>,
     /// The broker's settings.
     #[serde(default)]
     pub broker: BrokerSettings,
+    /// Its settings at the second start, the third, and so on; the last ones stay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restarts: Vec<BrokerSettings>,
+    /// The clock.
+    #[serde(default, skip_serializing_if = "ClockSettings::is_right")]
+    pub clock: ClockSettings,
     /// The network.
     #[serde(default)]
     pub network: NetworkSettings,
@@ -183,6 +197,20 @@ impl BrokerSettings {
     }
 }
 
+/// How the clocks run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClockSettings {
+    /// How much faster than the monotonic clock the wall clock runs, in millionths.
+    pub wall_ppm: i32,
+}
+
+impl ClockSettings {
+    fn is_right(&self) -> bool {
+        *self == ClockSettings::default()
+    }
+}
+
 /// How the network behaves when nothing is wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -195,6 +223,9 @@ pub struct NetworkSettings {
     pub slow_percent: u32,
     /// See there.
     pub slow_us: u64,
+    /// Segments that are lost and sent again, of a thousand: they and all behind them come 200 ms later, 600 ms if that is
+    /// lost too, and so on.
+    pub lost_permille: u32,
     /// Writes that are split at any byte, of a hundred.
     pub split_percent: u32,
     /// Segments that have arrived and are read together with the next, of a hundred.
@@ -214,6 +245,7 @@ impl Default for NetworkSettings {
             latency_max_us: 400,
             slow_percent: 2,
             slow_us: 5_000,
+            lost_permille: 0,
             split_percent: 10,
             coalesce_percent: 50,
             window_bytes: 65_536,
@@ -378,11 +410,17 @@ pub enum Action {
         filter: String,
         /// 0, 1 or 2.
         qos: u8,
+        /// More filters in the same packet, each with its QoS.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        more: Vec<(String, u8)>,
     },
     /// Unsubscribes.
     Unsubscribe {
         /// Topic filter.
         filter: String,
+        /// More filters in the same packet.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        more: Vec<String>,
     },
     /// Says goodbye and stays away until it is told to connect.
     Disconnect,
@@ -409,31 +447,45 @@ fn one() -> u32 {
     1
 }
 
+impl Action {
+    /// What it asks of the broker: messages, subscriptions, or one for anything else.
+    pub fn operations(&self) -> u64 {
+        match self {
+            Action::Publish { count, .. } => u64::from(*count),
+            Action::Subscribe { more, .. } => 1 + more.len() as u64,
+            Action::Unsubscribe { more, .. } => 1 + more.len() as u64,
+            _ => 1,
+        }
+    }
+}
+
 impl Scenario {
     /// Checks what a run relies on.
     ///
     /// # Errors
     /// What is wrong, in words.
     pub fn check(&self) -> Result<(), String> {
-        self.broker.settings().check().map_err(|error| error.to_string())?;
-        let limit = self.broker.settings().limits.packet_bytes;
+        if self.configuration.is_some() && self.broker != BrokerSettings::default() {
+            return Err("a scenario has `configuration` or `broker`, not both".to_owned());
+        }
+        if let Some(text) = &self.configuration {
+            configured(text)?;
+        }
+        if self.clients.len() > 64 {
+            return Err(format!("{} clients; 64 are possible", self.clients.len()));
+        }
+        let mut limit = usize::MAX;
+        for settings in self.all_settings() {
+            settings.check().map_err(|error| error.to_string())?;
+            limit = limit.min(settings.limits.packet_bytes);
+        }
         for (index, client) in self.clients.iter().enumerate() {
             if self.clients[..index].iter().any(|other| other.id == client.id) {
                 return Err(format!("two clients are called {:?}", client.id));
             }
-            for operation in &client.operations {
-                match &operation.action {
-                    Action::Publish { topic, size, qos, .. } => {
-                        let fits = *size as usize + topic.len() + 16 <= limit;
-                        if !fits || *qos > 2 || topic.is_empty() || topic.contains(['+', '#']) {
-                            return Err(format!("{:?} cannot publish {operation:?}", client.id));
-                        }
-                    }
-                    Action::Subscribe { qos, filter } if *qos > 2 || filter.is_empty() => {
-                        return Err(format!("{:?} cannot subscribe {operation:?}", client.id));
-                    }
-                    _ => {}
-                }
+            let wrong = client.operations.iter().find(|operation| !operation.action.is_possible(limit));
+            if let Some(operation) = wrong {
+                return Err(format!("{:?} cannot do this: {operation:?}", client.id));
             }
         }
         let unknown = |fault: &&Fault| fault.client().is_some_and(|client| client >= self.clients.len());
@@ -443,9 +495,51 @@ impl Scenario {
         }
     }
 
-    /// Whether damage was ordered that a broker may refuse to start on.
-    pub(crate) fn has_rot(&self) -> bool {
-        self.faults.iter().any(|fault| matches!(fault, Fault::Rot { .. }))
+    /// What its clients do, all together.
+    pub fn operations(&self) -> u64 {
+        self.clients.iter().flat_map(|client| &client.operations).map(|at| at.action.operations()).sum()
+    }
+
+    /// The broker's settings at a start, counted from 0.
+    pub(crate) fn settings(&self, start: u64) -> Settings {
+        let last = self.restarts.len().checked_sub(1);
+        match (start.checked_sub(1), last) {
+            (Some(restart), Some(last)) => self.settings_of(&self.restarts[last.min(restart as usize)]),
+            (Some(_), None) | (None, _) => self.first_settings(),
+        }
+    }
+
+    /// These settings as the core takes them.
+    pub(crate) fn settings_of(&self, broker: &BrokerSettings) -> Settings {
+        broker.settings()
+    }
+
+    fn first_settings(&self) -> Settings {
+        match &self.configuration {
+            Some(text) => configured(text).expect("a scenario is checked before it is run"),
+            None => self.broker.settings(),
+        }
+    }
+
+    /// All settings that may be in force at some time.
+    pub(crate) fn all_settings(&self) -> impl Iterator<Item = Settings> + '_ {
+        let reloaded = self.faults.iter().filter_map(|fault| match fault {
+            Fault::Reload { broker, .. } => Some(&**broker),
+            _ => None,
+        });
+        let later = self.restarts.iter().chain(reloaded);
+        std::iter::once(self.first_settings()).chain(later.map(|broker| self.settings_of(broker)))
+    }
+
+    /// Whether queues have bounds of their own at some time, so that messages may be dropped or refused.
+    pub(crate) fn has_bounded_queues(&self) -> bool {
+        self.all_settings().any(|settings| is_bounded(&settings.limits))
+    }
+
+    /// Whether a publisher may be refused, and so never come to an end.
+    pub(crate) fn may_refuse_publishers(&self) -> bool {
+        let refuses = |limits: &Limits| is_bounded(limits) && limits.queue_overflow == Overflow::Refuse;
+        self.all_settings().any(|settings| refuses(&settings.limits))
     }
 
     /// Whether space runs out for a while.
@@ -453,10 +547,65 @@ impl Scenario {
         self.faults.iter().any(|fault| matches!(fault, Fault::DiskFull { .. }))
     }
 
-    /// Whether the disk may take longer than usual for what nobody waits for.
+    /// Whether the disk, or the process, may take longer than usual for what nobody waits for.
     pub(crate) fn has_slow_disk(&self) -> bool {
-        self.faults.iter().any(|fault| matches!(fault, Fault::DiskFull { .. } | Fault::SlowDisk { .. }))
+        let slow = |fault: &Fault| {
+            matches!(fault, Fault::DiskFull { .. } | Fault::SlowDisk { .. } | Fault::Pause { .. })
+        };
+        self.faults.iter().any(slow)
     }
+}
+
+impl Action {
+    /// Whether a client that keeps the rules, and this limit of a packet's bytes, can do it.
+    fn is_possible(&self, packet_bytes: usize) -> bool {
+        match self {
+            Action::Publish { topic, size, qos, .. } => {
+                let fits = *size as usize + topic.len() + 16 <= packet_bytes;
+                fits && *qos <= 2 && !topic.is_empty() && !topic.contains(['+', '#'])
+            }
+            Action::Subscribe { filter, qos, more } => {
+                let possible = |filter: &str, qos: u8| qos <= 2 && !filter.is_empty();
+                possible(filter, *qos) && more.iter().all(|(filter, qos)| possible(filter, *qos))
+            }
+            Action::Unsubscribe { filter, more } => !filter.is_empty() && !more.iter().any(String::is_empty),
+            _ => true,
+        }
+    }
+}
+
+fn is_bounded(limits: &Limits) -> bool {
+    limits.queue_messages > 0 || limits.queue_bytes > 0
+}
+
+/// The core's settings in a configuration of the broker.
+fn configured(text: &str) -> Result<Settings, String> {
+    let origin = std::path::Path::new("configuration");
+    let configuration =
+        vowmq::configuration::Configuration::from_toml(origin, text).map_err(|error| error.to_string())?;
+    Ok(configuration.settings)
+}
+
+/// Reads a scenario from a file; a `configuration_file` it names is looked for beside it.
+///
+/// # Errors
+/// The system's words, the parser's, or what `Scenario::check` says, each with the file's name.
+pub fn read(path: &std::path::Path) -> Result<Scenario, String> {
+    let words = |error: String| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| words(error.to_string()))?;
+    if text.trim_start().starts_with('{') {
+        return parse(&text).map_err(words);
+    }
+    let mut table: toml::Table = toml::from_str(&text).map_err(|error| words(error.to_string()))?;
+    let Some(name) = table.remove("configuration_file") else { return parse(&text).map_err(words) };
+    let name = name.as_str().ok_or_else(|| words("configuration_file is the name of a file".to_owned()))?;
+    let file = path.with_file_name(name);
+    let configuration =
+        std::fs::read_to_string(&file).map_err(|error| words(format!("{}: {error}", file.display())))?;
+    table.insert("configuration".to_owned(), toml::Value::String(configuration));
+    let scenario: Scenario = table.try_into().map_err(|error: toml::de::Error| words(error.to_string()))?;
+    scenario.check().map_err(words)?;
+    Ok(scenario)
 }
 
 /// Parses a scenario: JSON where the text begins with a brace, else TOML.

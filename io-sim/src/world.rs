@@ -1,5 +1,6 @@
 //! A run: clients, network, disk and the broker's process, event by event through simulated time.
 
+mod damage;
 mod fault;
 mod phase;
 mod process;
@@ -7,6 +8,7 @@ mod wire;
 
 use crate::chance::{Chance, Domain, Draws};
 use crate::client::{Client, Context, Order};
+use crate::clock::WallClock;
 use crate::disk::Disk;
 use crate::effects::Effects;
 use crate::happening::Happening;
@@ -18,6 +20,7 @@ use crate::scenario::{self, Scenario};
 use crate::schedule::Schedule;
 use crate::tap::Tap;
 use crate::trace::Trace;
+use damage::Damage;
 use fault::Plan;
 use phase::Phase;
 use process::Process;
@@ -25,6 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use vowmq_core::ids::{ConnectionId, ListenerId};
 use vowmq_core::input::{CloseCause, Input, Peer};
+use vowmq_core::limits::Settings;
 
 /// A run that takes more events than this goes round in circles.
 const EVENTS_MAX: u64 = 3_000_000;
@@ -42,13 +46,21 @@ pub(crate) struct World<'a> {
     counts: Counts,
     effects: Effects,
     process: Process,
+    /// How often the process was started.
+    starts: u64,
     plan: Plan,
+    damage: Damage,
     phase: Phase,
     chance: Chance,
+    crash_entity: u64,
     crash_draws: Draws,
+    /// The broker's settings in force.
+    settings: Settings,
     driver_draws: Draws,
     taps: BTreeMap<ConnectionId, Tap>,
-    wall_offset_ms: i64,
+    /// The process stands still until then.
+    paused_until: u64,
+    wall: WallClock,
     over: bool,
 }
 
@@ -62,7 +74,8 @@ impl<'a> World<'a> {
             for (operation, at) in program.operations.iter().enumerate() {
                 schedule.add(at.at_us, Happening::Operation { client: index, index: operation });
             }
-            clients.push(Client::new(index, program.clone(), chance.draws(Domain::Client, index as u64)));
+            let draws = chance.draws(Domain::Client, crate::chance::entity(&program.id));
+            clients.push(Client::new(index, program.clone(), draws));
         }
         for (index, at) in scenario::at_times(&scenario.faults) {
             schedule.add(at, Happening::Fault(index));
@@ -71,7 +84,7 @@ impl<'a> World<'a> {
         World {
             scenario,
             schedule,
-            network: Network::new(scenario.network.clone(), chance, clients.len()),
+            network: Network::new(scenario.network.clone(), chance, &scenario.clients),
             disk: Disk::new(scenario.disk.clone(), chance),
             ledger: Ledger::new(),
             clients,
@@ -80,13 +93,18 @@ impl<'a> World<'a> {
             counts: Counts::default(),
             effects: Effects::default(),
             process: Process::new(),
+            starts: 0,
             plan: Plan::new(&scenario.faults),
+            damage: Damage::default(),
+            paused_until: 0,
+            wall: WallClock::new(scenario.clock.wall_ppm),
             phase: Phase::Faults,
             chance,
+            crash_entity: 0,
+            settings: scenario.settings(0),
             crash_draws: chance.draws(Domain::Crash, 0),
             driver_draws: chance.draws(Domain::Driver, 0),
             taps: BTreeMap::new(),
-            wall_offset_ms: 0,
             over: false,
         }
     }
@@ -100,7 +118,11 @@ impl<'a> World<'a> {
             let now = self.now();
             self.model.set_now(now);
             self.trace.set_now(now);
-            self.happen(happening);
+            if now < self.paused_until && happening.needs_process() {
+                self.schedule.add(self.paused_until, happening);
+            } else {
+                self.happen(happening);
+            }
             if events == EVENTS_MAX {
                 self.model.fail(Checker::Progress, "run", format!("{EVENTS_MAX} events and no end"));
             }

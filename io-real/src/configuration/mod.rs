@@ -215,6 +215,16 @@ impl Loading {
 }
 
 impl Configuration {
+    /// What a configuration file says, without environment and flags. `file` is its name for complaints.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn from_toml(file: &Path, source: &str) -> Result<Configuration, ConfigurationError> {
+        let mut loading = Loading::default();
+        loading.file(file, source)?;
+        loading.checked()
+    }
+
     /// The whole configuration as TOML, each setting with what it means.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();

@@ -205,7 +205,7 @@ impl Client {
 
     fn suback_received(&mut self, around: &mut Context<'_>, suback: &SubAck) {
         let request = self.take_request(suback.pkid);
-        let Some(Request { ticket, todo: Todo::Subscribe { filter, qos }, .. }) = request else {
+        let Some(Request { tickets, todo: Todo::Subscribe { filters }, .. }) = request else {
             self.fail(
                 around,
                 Checker::Protocol,
@@ -213,22 +213,35 @@ impl Client {
             );
             return;
         };
-        match suback.return_codes[..] {
-            [SubscribeReasonCode::Success(granted)] if granted as u8 <= qos => {
-                around.model.request_acked(self.index, &filter, ticket, Some(granted as u8));
+        if suback.return_codes.len() != filters.len() {
+            let text =
+                format!("it asks for {} subscriptions and gets {suback:?} ([MQTT-3.8.4-5])", filters.len());
+            return self.fail(around, Checker::Protocol, &text);
+        }
+        for (((filter, qos), ticket), code) in filters.into_iter().zip(tickets).zip(&suback.return_codes) {
+            match code {
+                SubscribeReasonCode::Success(granted) if *granted as u8 <= qos => {
+                    around.model.request_acked(self.index, &filter, ticket, Some(*granted as u8));
+                }
+                SubscribeReasonCode::Failure if around.model.allows_refusals() => {
+                    around.model.request_refused(self.index, &filter, ticket);
+                    self.session.wanted.remove(&filter);
+                }
+                _ => self.fail(
+                    around,
+                    Checker::Protocol,
+                    &format!("it asks for QoS {qos} and gets {suback:?}"),
+                ),
             }
-            [SubscribeReasonCode::Failure] if around.model.allows_refusals() => {
-                around.model.request_refused(self.index, &filter, ticket);
-                self.session.wanted.remove(&filter);
-            }
-            _ => self.fail(around, Checker::Protocol, &format!("it asks for QoS {qos} and gets {suback:?}")),
         }
     }
 
     fn unsuback_received(&mut self, around: &mut Context<'_>, id: u16) {
         match self.take_request(id) {
-            Some(Request { ticket, todo: Todo::Unsubscribe { filter }, .. }) => {
-                around.model.request_acked(self.index, &filter, ticket, None);
+            Some(Request { tickets, todo: Todo::Unsubscribe { filters }, .. }) => {
+                for (filter, ticket) in filters.iter().zip(tickets) {
+                    around.model.request_acked(self.index, filter, ticket, None);
+                }
             }
             Some(_) | None => {
                 self.fail(

@@ -5,7 +5,7 @@ use super::{Client, Context};
 use crate::model::Model;
 use crate::payload::{self, MessageKey};
 use mqttbytes::QoS;
-use mqttbytes::v4::{Packet, PubRec, PubRel, Publish, Subscribe, Unsubscribe};
+use mqttbytes::v4::{Packet, PubRec, PubRel, Publish, Subscribe, SubscribeFilter, Unsubscribe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The session as the client has it. It outlives connections, unless the session is clean.
@@ -40,16 +40,17 @@ pub(super) struct Came {
 #[derive(Clone, Debug)]
 pub(super) enum Todo {
     Publish { key: MessageKey, topic: String, qos: u8, retain: bool, size: u32 },
-    Subscribe { filter: String, qos: u8 },
-    Unsubscribe { filter: String },
+    Subscribe { filters: Vec<(String, u8)> },
+    Unsubscribe { filters: Vec<String> },
 }
 
 impl Todo {
-    /// The filter of a request.
-    fn filter(&self) -> Option<&str> {
+    /// The filters of a request.
+    fn filters(&self) -> Vec<&str> {
         match self {
-            Todo::Subscribe { filter, .. } | Todo::Unsubscribe { filter } => Some(filter),
-            Todo::Publish { .. } => None,
+            Todo::Subscribe { filters } => filters.iter().map(|(filter, _)| &**filter).collect(),
+            Todo::Unsubscribe { filters } => filters.iter().map(|filter| &**filter).collect(),
+            Todo::Publish { .. } => Vec::new(),
         }
     }
 }
@@ -57,8 +58,8 @@ impl Todo {
 /// A SUBSCRIBE or UNSUBSCRIBE without its answer.
 pub(super) struct Request {
     pub(super) packet_id: u16,
-    /// The model's name for it.
-    pub(super) ticket: u64,
+    /// The model's names for it, one a filter.
+    pub(super) tickets: Vec<u64>,
     pub(super) todo: Todo,
 }
 
@@ -126,13 +127,13 @@ impl Session {
             }
         }
         for request in self.requests.drain(..) {
-            if let Todo::Unsubscribe { filter } = request.todo {
-                self.wanted.remove(&filter);
+            if let Todo::Unsubscribe { filters } = request.todo {
+                self.wanted.retain(|wanted, _| !filters.contains(wanted));
             }
         }
         self.incoming.clear();
-        for (filter, qos) in std::mem::take(&mut self.wanted).into_iter().rev() {
-            self.todo.push_front(Todo::Subscribe { filter, qos });
+        for wanted in std::mem::take(&mut self.wanted).into_iter().rev() {
+            self.todo.push_front(Todo::Subscribe { filters: vec![wanted] });
         }
     }
 
@@ -143,9 +144,10 @@ impl Session {
     /// See `Client::asked`.
     pub(super) fn asked(&self, packet_id: u16) -> Option<Vec<&str>> {
         let at = self.requests.iter().position(|request| request.packet_id == packet_id)?;
-        let filter = self.requests[at].todo.filter()?;
-        let again = self.requests.iter().skip(at + 1).any(|later| later.todo.filter() == Some(filter));
-        (!again).then(|| vec![filter])
+        let filters = self.requests[at].todo.filters();
+        let later = self.requests.iter().skip(at + 1).flat_map(|later| later.todo.filters());
+        let mut again = later.filter(|filter| filters.contains(filter));
+        again.next().is_none().then_some(filters)
     }
 
     pub(super) fn is_quiet(&self) -> bool {
@@ -202,13 +204,13 @@ impl Client {
                     self.send_again(around, self.session.outgoing.len() - 1, true);
                 }
             }
-            Todo::Subscribe { filter, qos } => {
-                self.session.wanted.insert(filter.clone(), qos);
-                self.request(around, Todo::Subscribe { filter, qos });
+            Todo::Subscribe { filters } => {
+                self.session.wanted.extend(filters.iter().cloned());
+                self.request(around, Todo::Subscribe { filters });
             }
-            Todo::Unsubscribe { filter } => {
-                self.session.wanted.remove(&filter);
-                self.request(around, Todo::Unsubscribe { filter });
+            Todo::Unsubscribe { filters } => {
+                self.session.wanted.retain(|wanted, _| !filters.contains(wanted));
+                self.request(around, Todo::Unsubscribe { filters });
             }
         }
     }
@@ -276,22 +278,25 @@ impl Client {
 
     fn request(&mut self, around: &mut Context<'_>, request: Todo) {
         let packet_id = self.session.free_id();
-        let (packet, ticket) = match &request {
-            Todo::Subscribe { filter, qos: level } => {
-                let ticket = around.model.request_sent(self.index, filter, Some(*level));
-                let mut subscribe = Subscribe::new(filter.clone(), qos(*level));
+        let model = &mut *around.model;
+        let (packet, tickets) = match &request {
+            Todo::Subscribe { filters } => {
+                let asked =
+                    filters.iter().map(|(filter, level)| SubscribeFilter::new(filter.clone(), qos(*level)));
+                let mut subscribe = Subscribe::new_many(asked);
                 subscribe.pkid = packet_id;
-                (Packet::Subscribe(subscribe), ticket)
+                let sent =
+                    |(filter, level): &(String, u8)| model.request_sent(self.index, filter, Some(*level));
+                (Packet::Subscribe(subscribe), filters.iter().map(sent).collect())
             }
-            Todo::Unsubscribe { filter } => {
-                let ticket = around.model.request_sent(self.index, filter, None);
-                let mut unsubscribe = Unsubscribe::new(filter.clone());
-                unsubscribe.pkid = packet_id;
-                (Packet::Unsubscribe(unsubscribe), ticket)
+            Todo::Unsubscribe { filters } => {
+                let unsubscribe = Unsubscribe { pkid: packet_id, topics: filters.clone() };
+                let sent = |filter: &String| model.request_sent(self.index, filter, None);
+                (Packet::Unsubscribe(unsubscribe), filters.iter().map(sent).collect())
             }
             Todo::Publish { .. } => unreachable!("a message is no request"),
         };
-        self.session.requests.push_back(Request { packet_id, ticket, todo: request });
+        self.session.requests.push_back(Request { packet_id, tickets, todo: request });
         self.write(around, &packet);
     }
 }

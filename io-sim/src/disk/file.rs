@@ -19,6 +19,8 @@ const BLOCK: usize = 512;
 #[derive(Default)]
 pub(crate) struct File {
     cache: Vec<u8>,
+    /// The length as it is on the platter.
+    durable_length: usize,
     dirty: BTreeMap<usize, Dirty>,
     /// An earlier life of the broker has had it: where anything of that is left, it is not to be written to.
     sealed: bool,
@@ -34,7 +36,7 @@ struct Dirty {
 
 /// What becomes of an unsynced sector at a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fate {
+enum Fate {
     Lost,
     Kept,
     Torn,
@@ -42,8 +44,50 @@ pub(crate) enum Fate {
     Garbage,
 }
 
+impl Fate {
+    /// What it is counted as.
+    fn name(self) -> &'static str {
+        match self {
+            Fate::Lost => "sector lost",
+            Fate::Kept => "sector kept",
+            Fate::Torn => "sector torn",
+            Fate::Zero => "sector zeroed",
+            Fate::Garbage => "sector garbage",
+        }
+    }
+}
+
+impl Dirty {
+    /// The sector, which holds what was written last, becomes what the power cut leaves of it.
+    fn meet(&self, fate: Fate, sector: &mut [u8], draws: &mut Draws) {
+        match fate {
+            Fate::Lost => sector.copy_from_slice(&self.older[0]),
+            Fate::Kept => {
+                let version = draws.below(self.older.len() as u64) as usize;
+                if version > 0 {
+                    sector.copy_from_slice(&self.older[version]);
+                }
+            }
+            Fate::Torn => {
+                for block in (0..SECTOR).step_by(BLOCK) {
+                    if draws.percent(50) {
+                        let range = block..block + BLOCK;
+                        sector[range.clone()].copy_from_slice(&self.older[0][range]);
+                    }
+                }
+            }
+            Fate::Zero => sector.fill(0),
+            Fate::Garbage => {
+                for word in sector.chunks_exact_mut(8) {
+                    word.copy_from_slice(&draws.number().to_le_bytes());
+                }
+            }
+        }
+    }
+}
+
 impl File {
-    /// Makes it this long; what is new reads as zeros and is durable.
+    /// Makes it this long; what is new reads as zeros. The length is durable with the next sync.
     pub(crate) fn reserve(&mut self, length: usize) {
         if self.cache.len() < length {
             self.cache.resize(length, 0);
@@ -84,13 +128,14 @@ impl File {
     /// Makes everything written durable, what a failed sync forgot aside.
     pub(crate) fn sync(&mut self) {
         self.dirty.retain(|_, dirty| dirty.forgotten);
+        self.durable_length = self.cache.len();
     }
 
     /// What is on the platter there, in whole sectors; none where anything of it is not durable.
     pub(crate) fn platter(&self, offset: usize, length: usize) -> Option<&[u8]> {
         let end = offset.checked_add(length)?;
-        let bytes = self.cache.get(offset..end)?;
-        self.dirty.range(offset..end).next().is_none().then_some(bytes)
+        let bytes = self.cache.get(offset..end.min(self.durable_length))?;
+        (bytes.len() == length && self.dirty.range(offset..end).next().is_none()).then_some(bytes)
     }
 
     /// A sync failed and the pages are as before the writes.
@@ -117,35 +162,26 @@ impl File {
         }
     }
 
-    /// The power goes: decides the fate of every sector that is not durable.
-    pub(crate) fn power_cut(&mut self, draws: &mut Draws, survival: &Survival, mut fated: impl FnMut(Fate)) {
+    /// The power goes: decides whether a new length has become durable, and the fate of every sector that is not.
+    /// `draws` gives the choices of a place.
+    pub(crate) fn power_cut(
+        &mut self,
+        draws: impl Fn(u64) -> Draws,
+        survival: &Survival,
+        mut fated: impl FnMut(&'static str),
+    ) {
+        if self.durable_length < self.cache.len() && draws(u64::MAX).percent(50) {
+            // Data without size: what was written behind the old end is out of reach.
+            fated("file length lost");
+            self.cache.truncate(self.durable_length);
+        }
+        self.durable_length = self.cache.len();
         for (at, dirty) in std::mem::take(&mut self.dirty) {
-            let sector = &mut self.cache[at..at + SECTOR];
-            let fate = draw_fate(draws, survival);
-            match fate {
-                Fate::Lost => sector.copy_from_slice(&dirty.older[0]),
-                Fate::Kept => {
-                    let version = draws.below(dirty.older.len() as u64) as usize;
-                    if version > 0 {
-                        sector.copy_from_slice(&dirty.older[version]);
-                    }
-                }
-                Fate::Torn => {
-                    for block in (0..SECTOR).step_by(BLOCK) {
-                        if draws.percent(50) {
-                            let range = block..block + BLOCK;
-                            sector[range.clone()].copy_from_slice(&dirty.older[0][range]);
-                        }
-                    }
-                }
-                Fate::Zero => sector.fill(0),
-                Fate::Garbage => {
-                    for word in sector.chunks_exact_mut(8) {
-                        word.copy_from_slice(&draws.number().to_le_bytes());
-                    }
-                }
-            }
-            fated(fate);
+            let Some(sector) = self.cache.get_mut(at..at + SECTOR) else { continue };
+            let mut draws = draws(at as u64);
+            let fate = draw_fate(&mut draws, survival);
+            dirty.meet(fate, sector, &mut draws);
+            fated(fate.name());
         }
     }
 
@@ -162,6 +198,11 @@ impl File {
         let at = draws.pick(&sectors) + draws.below(SECTOR as u64) as usize;
         self.cache[at] ^= 1 << draws.below(8);
         Some(at)
+    }
+
+    /// What stands at the front of a sector before the last write to it that is not durable, or zeros.
+    pub(crate) fn stale(&self, at: usize) -> Vec<u8> {
+        self.dirty.get(&at).map_or_else(|| vec![0; SECTOR], |dirty| dirty.older[0].to_vec())
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -204,7 +245,7 @@ mod tests {
         assert_eq!((file.platter(0, SECTOR), file.platter(SECTOR, 9)), (None, Some(&[2; 9][..])));
         assert_eq!(file.bytes()[0], 1);
         let lost = Survival { lost: 1, kept: 0, torn: 0, zero: 0, garbage: 0 };
-        file.power_cut(&mut Chance::new(1).draws(Domain::Survival, 0), &lost, |_| {});
+        file.power_cut(|at| Chance::new(1).draws(Domain::Survival, at), &lost, |_| {});
         assert_eq!((file.bytes()[0], file.bytes()[SECTOR]), (0, 2));
     }
 

@@ -51,7 +51,7 @@ fn storm(draws: &mut Draws, scenario: &mut Scenario) {
     scenario.broker.held_replies = *draws.pick(&[10, 1000, 1000]);
     scenario.network.window_bytes = 65_536;
     let filter = "#".to_owned();
-    let subscribe = Action::Subscribe { filter, qos: draws.between(1, 2) as u8 };
+    let subscribe = Action::Subscribe { filter, qos: draws.between(1, 2) as u8, more: Vec::new() };
     scenario.clients[0].operations.push(Operation { at_us: 0, action: subscribe });
     for client in &mut scenario.clients {
         client.window = draws.between(1, 40) as usize;
@@ -77,7 +77,7 @@ fn overflow(draws: &mut Draws, scenario: &mut Scenario) {
         client.answer_us = *draws.pick(&[0, 1_000, 5_000]);
     }
     let filter = "#".to_owned();
-    let subscribe = Action::Subscribe { filter, qos: 1 };
+    let subscribe = Action::Subscribe { filter, qos: 1, more: Vec::new() };
     scenario.clients[0].operations.push(Operation { at_us: 0, action: subscribe });
     scenario.clients[0].clean = false;
     for _ in 0..draws.between(4, 20) {
@@ -154,10 +154,11 @@ fn unsubscribed_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
     client.clean = false;
     let subscribed_us = draws.below(at_us);
     let qos = draws.between(1, 2) as u8;
-    client
-        .operations
-        .push(Operation { at_us: subscribed_us, action: Action::Subscribe { filter: filter.clone(), qos } });
-    client.operations.push(Operation { at_us, action: Action::Unsubscribe { filter } });
+    client.operations.push(Operation {
+        at_us: subscribed_us,
+        action: Action::Subscribe { filter: filter.clone(), qos, more: Vec::new() },
+    });
+    client.operations.push(Operation { at_us, action: Action::Unsubscribe { filter, more: Vec::new() } });
     cut_the_power(draws, scenario, at_us);
     for _ in 0..3 {
         let at_us = at_us + draws.below(end_us / 3);
@@ -180,7 +181,7 @@ fn cleared_twice_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) 
     cut_the_power(draws, scenario, again_us);
     for _ in 0..2 {
         let at_us = again_us + draws.below(end_us / 3);
-        let action = Action::Subscribe { filter: TOPIC.to_owned(), qos: 1 };
+        let action = Action::Subscribe { filter: TOPIC.to_owned(), qos: 1, more: Vec::new() };
         pick(draws, scenario).operations.push(Operation { at_us, action });
     }
 }

@@ -29,7 +29,7 @@ impl Model {
     /// The wall clock jumps.
     pub(crate) fn wall_jumps(&mut self, by_ms: i64) {
         self.note_wall();
-        self.wall_offset_ms = self.wall_offset_ms.saturating_add(by_ms);
+        self.wall.jump(by_ms);
         self.note_wall();
     }
 
@@ -71,7 +71,9 @@ impl Model {
     pub(super) fn may_have_expired(&self, client: usize) -> bool {
         let presence = &self.clients[client].presence;
         let away = presence.connected.is_none() && presence.proven.is_some();
-        self.expiry_ms > 0 && away && (presence.expired || self.has_passed(presence.least_ms))
+        // A CONNACK under settings without expiry does not wait until the expiry has stopped.
+        let passed = presence.expired || self.expiry_may_be_off || self.has_passed(presence.least_ms);
+        self.expiry_ms > 0 && away && passed
     }
 
     fn note_wall(&mut self) {
@@ -89,7 +91,7 @@ impl Model {
     }
 
     fn wall_ms(&self) -> i64 {
-        (self.now / 1000) as i64 + self.wall_offset_ms
+        self.wall.at(self.now)
     }
 
     fn session_in_doubt(&mut self, client: usize) {

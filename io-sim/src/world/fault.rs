@@ -2,7 +2,9 @@
 
 use super::World;
 use super::phase::Phase;
-use crate::fault::{Fault, When};
+use crate::chance::Domain;
+use crate::disk::Lie;
+use crate::fault::{Direction, Fault, When};
 use crate::happening::Happening;
 use crate::network::Surroundings;
 use crate::outcome::Checker;
@@ -68,8 +70,7 @@ impl World<'_> {
         let counts = self.disk.counts();
         if is_write {
             for index in self.plan.write_ordered(self.schedule.now_us()) {
-                let at = self.now() + self.crash_draws.below(latency);
-                self.schedule.add(at, Happening::Fault(index));
+                self.set_off(index, op, latency);
             }
         }
         let mut set_off = Vec::new();
@@ -83,12 +84,27 @@ impl World<'_> {
             set_off.extend(by.remove(&number).unwrap_or_default());
         }
         for index in set_off {
-            if let Fault::DiskError { pages, .. } = &self.scenario.faults[index] {
+            self.set_off(index, op, latency + 300);
+        }
+    }
+
+    /// Sets a fault off by a disk operation: it hits the operation itself, or sets in within this time.
+    fn set_off(&mut self, index: usize, op: OpId, within_us: u64) {
+        let fault = &self.scenario.faults[index];
+        let draws = |domain| self.chance.draws(domain, fault.entity());
+        match fault {
+            Fault::DiskError { pages, .. } => {
                 self.disk.fail(op, *pages);
                 self.process.disk_error = Some(index);
                 self.effects.count("disk error");
-            } else {
-                let at = self.now() + self.crash_draws.below(latency + 300);
+            }
+            Fault::LostWrite { .. } => self.disk.lie(op, Lie::Lost),
+            Fault::MisdirectedWrite { .. } => {
+                self.disk.lie(op, Lie::Misdirected(draws(Domain::Lie).number()))
+            }
+            Fault::StaleRead { .. } => self.disk.lie(op, Lie::Stale(draws(Domain::Lie).number())),
+            _ => {
+                let at = self.now() + draws(Domain::FaultDelay).below(within_us);
                 self.schedule.add(at, Happening::Fault(index));
             }
         }
@@ -101,6 +117,7 @@ impl World<'_> {
         }
         let fault = &self.scenario.faults[index];
         self.trace.note("fault", &[index as u64], || format!("{fault:?}"));
+        self.begin_crash_choices(fault.entity());
         match fault {
             Fault::PowerCut { down_us, .. } => self.power_cut(*down_us),
             Fault::ProcessCrash { down_us, .. } => self.process_crash(*down_us),
@@ -110,7 +127,10 @@ impl World<'_> {
                     self.feed(Input::ShutdownRequested);
                 }
             }
-            Fault::DiskError { .. } => {}
+            Fault::DiskError { .. }
+            | Fault::LostWrite { .. }
+            | Fault::MisdirectedWrite { .. }
+            | Fault::StaleRead { .. } => {}
             Fault::SlowDisk { for_us, extra_us, .. } => {
                 self.effects.count("slow disk");
                 self.disk.set_extra_us(*extra_us);
@@ -123,32 +143,63 @@ impl World<'_> {
             }
             Fault::Rot { .. } => {
                 if let Some((segment, at)) = self.disk.rot(&mut self.crash_draws) {
-                    self.effects.count("rot");
-                    self.ledger.blind();
-                    self.trace.note("disk", &[at as u64], || format!("byte {at} of segment {segment} rots"));
+                    self.rotted(segment, at as u64);
                 }
             }
-            Fault::Reset { client, .. } => {
-                if let Some(id) = self.clients[*client].connection() {
-                    self.effects.count("network reset");
-                    let mut around =
-                        Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
-                    self.network.reset(&mut around, id);
+            Fault::Pause { for_us, .. } => {
+                if !self.process.is_down() {
+                    self.effects.count("process paused");
+                    self.paused_until = self.schedule.now_us() + for_us;
                 }
             }
+            Fault::Reload { broker, .. } => {
+                if self.process.is_serving() {
+                    self.effects.count("settings reloaded");
+                    self.settings_change(self.scenario.settings_of(broker));
+                    self.feed(Input::Reload(self.settings));
+                }
+            }
+            Fault::Reset { client, .. } => self.each_of(*client, World::reset),
             Fault::HalfOpen { client, .. } => {
                 self.with_client(*client, |client, around| client.cut_off(around))
             }
             Fault::Stall { client, direction, for_us, .. } => {
-                self.effects.count("network stall");
-                self.network.stall(*client, *direction, self.schedule.now_us() + for_us);
+                let until_us = self.schedule.now_us() + for_us;
+                self.each_of(*client, |world, client| world.stall(client, *direction, until_us));
             }
             Fault::WallJump { by_ms, .. } => {
                 self.effects.count("wall clock jump");
-                self.wall_offset_ms = self.wall_offset_ms.saturating_add(*by_ms);
+                self.wall.jump(*by_ms);
                 self.model.wall_jumps(*by_ms);
             }
         }
+    }
+
+    /// One client, or everybody.
+    fn each_of(&mut self, client: Option<usize>, mut act: impl FnMut(&mut Self, usize)) {
+        match client {
+            Some(client) => act(self, client),
+            None => (0..self.clients.len()).for_each(|client| act(self, client)),
+        }
+    }
+
+    fn reset(&mut self, client: usize) {
+        if let Some(id) = self.clients[client].connection() {
+            self.effects.count("network reset");
+            let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
+            self.network.reset(&mut around, id);
+        }
+    }
+
+    fn stall(&mut self, client: usize, direction: Direction, until_us: u64) {
+        self.effects.count("network stall");
+        self.network.stall(client, direction, until_us);
+    }
+
+    /// The choices of a crash follow from the fault that brings it about.
+    pub(super) fn begin_crash_choices(&mut self, entity: u64) {
+        self.crash_entity = entity;
+        self.crash_draws = self.chance.draws(Domain::Crash, entity);
     }
 
     /// A fault that lasts is over.
@@ -163,6 +214,7 @@ impl World<'_> {
     /// The disk has failed and the broker has stopped, as it must.
     pub(super) fn stopped_by_disk(&mut self, index: usize) {
         self.effects.count("stopped by the disk");
+        self.begin_crash_choices(self.scenario.faults[index].entity());
         self.model.crashed();
         let Fault::DiskError { down_us, reboot, .. } = &self.scenario.faults[index] else { return };
         if *reboot {
@@ -180,7 +232,7 @@ impl World<'_> {
         self.trace.note("power", &[], || "is cut".to_owned());
         self.model.crashed();
         let effects = &mut self.effects;
-        self.disk.power_cut(&mut self.crash_draws, |name| effects.count(name));
+        self.disk.power_cut(self.crash_entity, &mut self.crash_draws, |name| effects.count(name));
         self.take_in_disk();
         self.end_process(down_us, true);
     }

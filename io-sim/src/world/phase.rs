@@ -64,6 +64,7 @@ impl World<'_> {
                 if now >= until {
                     self.trace.note("phase", &[], || "the last power cut".to_owned());
                     self.model.settlements_proven_until(now - LAZY_US);
+                    self.begin_crash_choices(0);
                     self.power_cut(10_000);
                     self.healing_begins(true);
                 }
@@ -93,7 +94,7 @@ impl World<'_> {
 
     /// Who publishes to a full queue is disconnected and comes back, so nobody can promise an end.
     fn publishers_may_be_refused(&self) -> bool {
-        self.scenario.broker.queue_messages > 0 && self.scenario.broker.queue_refuses
+        self.scenario.may_refuse_publishers()
     }
 
     fn time_is_up(&mut self) {

@@ -11,12 +11,11 @@ use bytes::Bytes;
 use vowmq_core::event::{DropReason, Event};
 use vowmq_core::ids::{ConnectionId, OpId};
 use vowmq_core::input::Input;
+use vowmq_core::limits::Settings;
 use vowmq_core::output::{CloseKind, CloseReason, DiskRequest, Halt, Output};
 use vowmq_core::time::{Monotonic, Now, WallTime};
-use vowmq_core::{Broker, Purpose, Recovered, Recovery};
+use vowmq_core::{Broker, Purpose, Recovered, Recovery, Refusal};
 
-/// The wall clock when a run begins.
-const WALL_START_MS: u64 = 1_700_000_000_000;
 /// A broker that has more to do at one moment does not come to rest.
 const TURNS_MAX: u32 = 100_000;
 
@@ -80,7 +79,12 @@ impl World<'_> {
         let mut seed = [0; 32];
         let mut draws = self.chance.draws(Domain::BrokerSeed, epoch);
         seed.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&draws.number().to_le_bytes()));
-        let settings = self.scenario.broker.settings();
+        let settings = self.scenario.settings(self.starts);
+        if self.starts > 0 && settings != self.scenario.settings(self.starts - 1) {
+            self.effects.count("restarted with other settings");
+        }
+        self.starts += 1;
+        self.settings_change(settings);
         let recovery =
             Recovery::new(self.both_clocks(), settings, vowmq_core::ids::Seed(seed), Purpose::Serve);
         let state = State::Recovering(Box::new(recovery));
@@ -95,6 +99,7 @@ impl World<'_> {
             return;
         }
         let result = self.disk.complete(op);
+        self.take_in_harm();
         self.take_in_disk();
         self.trace.note("disk", &[op.0, u64::from(result.is_ok())], || match &result {
             Ok(reply) => format!("operation {op} done{}", length_of(reply)),
@@ -151,6 +156,7 @@ impl World<'_> {
         self.process =
             Process { epoch, down_until: down_until.max(self.process.down_until), ..Process::new() };
         self.counts.crashes += 1;
+        self.process_forgets_damage();
         self.taps.clear();
         self.disk.process_crash(&mut self.crash_draws);
         self.take_in_disk();
@@ -175,8 +181,14 @@ impl World<'_> {
 
     pub(super) fn both_clocks(&self) -> Now {
         let now = self.schedule.now_us();
-        let wall = (WALL_START_MS + now / 1000).saturating_add_signed(self.wall_offset_ms);
+        let wall = self.wall.at(now).try_into().unwrap_or(0);
         Now { monotonic: Monotonic(now), wall: WallTime(wall) }
+    }
+
+    /// From now on these settings are in force.
+    pub(super) fn settings_change(&mut self, settings: Settings) {
+        self.settings = settings;
+        self.model.settings_change(&settings.limits);
     }
 
     fn go_on_recovering(&mut self) {
@@ -198,30 +210,31 @@ impl World<'_> {
                     self.effects.count("torn tail cut off");
                 }
                 self.trace.note("broker", &[report.last_lsn.0], || format!("serves: {report:?}"));
+                self.judge_start(report.last_lsn);
                 if let Err(text) = self.ledger.is_continued_by(report.recovery_count, report.last_lsn) {
                     self.model.fail(Checker::Recovery, "broker", text);
                 }
                 self.process.state = State::Serving(Box::new(broker));
                 self.drain();
             }
-            Some(Err(refusal)) => self.refused(refusal.to_string()),
+            Some(Err(refusal)) => self.refused(&refusal),
         }
     }
 
     /// The broker does not start. That is right only when something was done to it.
-    fn refused(&mut self, why: String) {
-        self.trace.note("broker", &[], || format!("refuses to start: {why}"));
+    fn refused(&mut self, refusal: &Refusal) {
+        self.trace.note("broker", &[], || format!("refuses to start: {refusal}"));
         self.effects.count("refused to start");
-        if self.scenario.has_rot() {
+        if self.is_right_refusal(refusal) {
+            self.effects.count("damage refused");
             self.over = true;
         } else if self.process.disk_error.is_some() || self.process.met_full_disk {
             self.end_process(50_000, false);
         } else {
-            self.model.fail(
-                Checker::Refusal,
-                "broker",
-                format!("it refuses to start, and nothing was damaged: {why}"),
+            let text = format!(
+                "it refuses to start, and nothing that was done to the store is the reason: {refusal}"
             );
+            self.model.fail(Checker::Refusal, "broker", text);
         }
     }
 
@@ -303,7 +316,7 @@ impl World<'_> {
             let ending = if goodbye { Ending::InOrder } else { Ending::Abnormal };
             self.model.attempt_ended(connection.client, connection.attempt, ending);
         }
-        let refused = self.scenario.broker.queue_messages > 0;
+        let refused = self.scenario.has_bounded_queues();
         match reason.kind {
             CloseKind::ProtocolError => {
                 self.model.fail(
@@ -351,9 +364,7 @@ impl World<'_> {
     fn report(&mut self, event: &Event) {
         self.trace.note("event", &[], || event.to_string());
         match event {
-            Event::Dropped { reason: DropReason::QueueFull, .. }
-                if self.scenario.broker.queue_messages == 0 =>
-            {
+            Event::Dropped { reason: DropReason::QueueFull, .. } if !self.scenario.has_bounded_queues() => {
                 self.model.fail(Checker::Drop, "broker", format!("no queue has a bound: {event}"));
             }
             Event::Dropped { reason: DropReason::QueueFull, .. } => {

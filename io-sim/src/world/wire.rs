@@ -27,13 +27,12 @@ impl World<'_> {
         }
         // What leaves for a connection that its client has given up proves nothing to anybody.
         let Some(clean) = self.clients[client].clean_on(id) else { return };
+        let Some(facts) = self.ledger.facts() else { return };
         if let Leaving::PubAck(packet_id) | Leaving::PubRec(packet_id) = leaving
             && let Some(key) = self.clients[client].awaits(packet_id)
         {
-            let retained = |topic: &str| self.ledger.facts().and_then(|facts| facts.retained(topic));
-            self.model.answer_leaves(key, retained);
+            self.model.answer_leaves(key, |topic| facts.retained(topic));
         }
-        let Some(facts) = self.ledger.facts() else { return };
         let program = &self.scenario.clients[client];
         let session = facts.session(&program.id);
         let missing = match (&leaving, clean) {
@@ -41,6 +40,8 @@ impl World<'_> {
                 accepted(facts, &self.model, (client, program), attempt, clean, *present)
             }
             (_, true) => None,
+            // A second PUBREC for a PUBLISH that was sent twice: the first one was true, and is answered.
+            (Leaving::PubRec(packet_id), _) if self.clients[client].has_released(*packet_id) => None,
             (_, false) => match session {
                 None => Some("the session".to_owned()),
                 Some(session) => promised(session, &leaving),
@@ -119,8 +120,12 @@ fn accepted(
 /// What a packet other than CONNACK, SUBACK and UNSUBACK asserts and its session in the ledger does not have.
 fn promised(session: &SessionFacts, leaving: &Leaving) -> Option<String> {
     match leaving {
-        Leaving::PubRec(id) if !session.received.contains(id) => Some(format!("that packet id {id} was received")),
-        Leaving::PubComp(id) if session.received.contains(id) => Some(format!("that packet id {id} was released")),
+        Leaving::PubRec(id) if !session.received.contains(id) => {
+            Some(format!("that packet id {id} was received"))
+        }
+        Leaving::PubComp(id) if session.received.contains(id) => {
+            Some(format!("that packet id {id} was released"))
+        }
         Leaving::PubRel(id) if session.entry(*id).is_some_and(|entry| !entry.releasing) => {
             Some(format!("the PUBREC for packet id {id}"))
         }
