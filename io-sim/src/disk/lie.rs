@@ -74,6 +74,7 @@ impl Disk {
                 let mut bytes = read.to_vec();
                 bytes[at..at + SECTOR].copy_from_slice(&self.file(*segment)?.stale(place as usize));
                 let place = Some((*segment, place, SECTOR as u64));
+                self.lied = true;
                 self.harm = Some(Harm { effect: "read stale", missing: None, place });
                 Ok(DiskReply::Bytes(Bytes::from(bytes)))
             }

@@ -17,6 +17,10 @@ pub(super) struct Damage {
     hidden: Option<Lsn>,
     /// A header was changed, which may look as if a newer version had written it.
     header: bool,
+    /// It happened after the recovery at hand had begun, which may have read the place before.
+    fresh: bool,
+    /// This recovery was shown something old.
+    misled: bool,
 }
 
 impl Damage {
@@ -42,7 +46,10 @@ impl World<'_> {
                 self.damage.gone = self.damage.gone.into_iter().chain([missing]).chain(lsn).min();
                 self.ledger.blind();
             }
-            None => self.damage.hidden = self.damage.hidden.into_iter().chain(lsn).min(),
+            None => {
+                self.damage.hidden = self.damage.hidden.into_iter().chain(lsn).min();
+                self.damage.misled = true;
+            }
         }
     }
 
@@ -52,6 +59,7 @@ impl World<'_> {
         let lsn = self.ledger.first_needing(segment, at, at + 1);
         self.damage.gone = self.damage.gone.into_iter().chain(lsn).min();
         self.damage.header |= at < 12;
+        self.damage.fresh = true;
         self.trace.note("disk", &[at], || {
             let needed = lsn.map_or("nothing needs it".to_owned(), |lsn| format!("record {lsn} is gone"));
             format!("byte {at} of segment {segment} rots: {needed}")
@@ -61,6 +69,8 @@ impl World<'_> {
     /// What a process was shown counts no more when it is gone.
     pub(super) fn process_forgets_damage(&mut self) {
         self.damage.hidden = None;
+        self.damage.misled = false;
+        self.damage.fresh = false;
     }
 
     /// The broker refuses: true if that is the right answer to damage, which ends the run.
@@ -77,7 +87,13 @@ impl World<'_> {
     pub(super) fn judge_start(&mut self, last: Lsn) {
         // It may have read again what it was shown wrongly.
         self.damage.hidden = self.damage.hidden.filter(|hidden| *hidden > last);
-        let Some(first) = self.damage.first() else { return };
+        if std::mem::take(&mut self.damage.fresh) && self.damage.first().is_none_or(|first| first <= last) {
+            return;
+        }
+        let Some(first) = self.damage.first() else {
+            self.over |= self.damage.misled;
+            return;
+        };
         if ledger::is_witnessed(&self.disk, first) {
             let text = format!(
                 "record {first} was damaged on the disk and something on it says that it was synced; the broker starts \
