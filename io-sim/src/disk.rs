@@ -3,12 +3,15 @@
 //! An operation is ordered, takes its time, and is carried out when it ends. A power cut finds those under way
 //! done, half done or not begun, then decides the fate of every unsynced sector and directory entry.
 
+mod cut;
 mod file;
 mod lie;
 
 use crate::chance::{Chance, Domain, Draws};
-use crate::fault::Pages;
-use crate::scenario::{DiskSettings, Survival};
+use crate::fault::{Pages, UnderWay};
+use crate::scenario::DiskSettings;
+pub(crate) use cut::Cut;
+pub use cut::CutSize;
 use file::{File, SECTOR};
 pub(crate) use lie::{Harm, Lie};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +22,6 @@ use vowmq_core::output::DiskRequest;
 /// The directory and its files.
 pub(crate) struct Disk {
     settings: DiskSettings,
-    chance: Chance,
     latency: Draws,
     /// Names as the operating system shows them.
     entries: BTreeMap<SegmentNumber, u64>,
@@ -58,7 +60,6 @@ impl Disk {
     pub(crate) fn new(settings: DiskSettings, chance: Chance) -> Disk {
         Disk {
             settings,
-            chance,
             latency: chance.draws(Domain::DiskLatency, 0),
             entries: BTreeMap::new(),
             durable_entries: BTreeMap::new(),
@@ -120,32 +121,26 @@ impl Disk {
 
     /// The process is gone; operations under way end as the operating system likes.
     pub(crate) fn process_crash(&mut self, draws: &mut Draws) {
-        self.end_operations(draws, 4);
+        for (_, operation) in std::mem::take(&mut self.in_flight) {
+            let under_way = match draws.below(4) {
+                0 => UnderWay::NotBegun,
+                1 => UnderWay::Done,
+                _ => UnderWay::Written,
+            };
+            self.carry_out_partly(operation, under_way);
+        }
         self.files.values_mut().for_each(File::seal);
     }
 
-    /// Operations under way are undone, or done, one time each of so many; else half done.
-    fn end_operations(&mut self, draws: &mut Draws, of: u64) {
+    /// The power is gone; tells what became of unsynced sectors, lengths and names.
+    pub(crate) fn power_cut(&mut self, cut: &mut Cut<'_>, mut effect: impl FnMut(&'static str)) {
         for (_, operation) in std::mem::take(&mut self.in_flight) {
-            self.carry_out_partly(operation, draws.below(of));
+            self.carry_out_partly(operation, cut.under_way());
         }
-    }
-
-    /// The power is gone; tells what became of unsynced sectors and names. `entity` names the cut.
-    pub(crate) fn power_cut(&mut self, entity: u64, draws: &mut Draws, mut effect: impl FnMut(&'static str)) {
-        self.end_operations(draws, 10);
-        let only = |lost, kept| Survival { lost, kept, torn: 0, zero: 0, garbage: 0 };
-        let survival = match draws.below(20) {
-            0..7 => only(1, 0),
-            7..9 => only(0, 1),
-            _ => self.settings.survival.clone(),
-        };
-        self.cut_entries(draws, &mut effect);
+        self.cut_entries(cut, &mut effect);
         self.files.retain(|inode, _| self.durable_entries.values().any(|named| named == inode));
-        let chance = self.chance;
         for (inode, file) in &mut self.files {
-            let draws = |at: u64| chance.draws(Domain::Survival, entity ^ inode.rotate_left(40) ^ at);
-            file.power_cut(draws, &survival, &mut effect);
+            file.power_cut(*inode, cut, &mut effect);
         }
     }
 
@@ -255,13 +250,13 @@ impl Disk {
     }
 
     /// What a dying process or machine leaves of an operation under way.
-    fn carry_out_partly(&mut self, operation: Operation, outcome: u64) {
-        match outcome {
-            0 => {}
-            1 => {
+    fn carry_out_partly(&mut self, operation: Operation, under_way: UnderWay) {
+        match under_way {
+            UnderWay::NotBegun => {}
+            UnderWay::Done => {
                 let _ = self.carry_out(&operation.request);
             }
-            _ => match operation.request {
+            UnderWay::Written => match operation.request {
                 DiskRequest::Write { segment, offset, chunks, .. } => {
                     let _ = self.write(segment, offset, &chunks);
                 }
@@ -325,7 +320,7 @@ impl Disk {
     }
 
     /// Every change of a name that was not synced survives or is undone.
-    fn cut_entries(&mut self, draws: &mut Draws, effect: &mut impl FnMut(&'static str)) {
+    fn cut_entries(&mut self, cut: &mut Cut<'_>, effect: &mut impl FnMut(&'static str)) {
         let names: BTreeSet<SegmentNumber> =
             self.entries.keys().chain(self.durable_entries.keys()).copied().collect();
         for name in names {
@@ -333,14 +328,14 @@ impl Disk {
             if now == durable {
                 continue;
             }
-            if draws.percent(self.settings.entry_lost_percent) {
+            if !cut.keeps_name() {
                 effect("directory entry undone");
-            } else {
-                match now {
-                    Some(inode) => self.durable_entries.insert(name, inode),
-                    None => self.durable_entries.remove(&name),
-                };
+                continue;
             }
+            match now {
+                Some(inode) => self.durable_entries.insert(name, inode),
+                None => self.durable_entries.remove(&name),
+            };
         }
         self.entries = self.durable_entries.clone();
     }

@@ -50,6 +50,29 @@ pub enum Direction {
     Both,
 }
 
+/// What a power cut makes of a disk operation under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnderWay {
+    /// It has not begun.
+    NotBegun,
+    /// It is done, and nobody has heard of it.
+    Done,
+    /// It is written and not synced.
+    Written,
+}
+
+/// Exactly what a power cut leaves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leaves {
+    /// Of the operations under way, in the order in which they were ordered; those not named have not begun.
+    pub operations: Vec<UnderWay>,
+    /// A bit for each changed name, then for each file its length and its sectors that are not durable, lowest first:
+    /// set where the change stays.
+    pub kept: u64,
+}
+
 /// Something that goes wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -60,6 +83,9 @@ pub enum Fault {
         when: When,
         /// How long the machine stays off.
         down_us: u64,
+        /// Exactly what it leaves, in place of what is drawn; it comes at once then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        leaves: Option<Leaves>,
     },
     /// The process dies; what it wrote stays in the page cache.
     ProcessCrash {

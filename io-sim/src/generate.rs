@@ -76,7 +76,7 @@ fn fill_up(draws: &mut Draws, scenario: &mut Scenario) {
     };
     if !scenario.faults.iter().any(crashes) {
         let when = When::AtUs(draws.between(end_us / 4, end_us - 1));
-        scenario.faults.push(Fault::PowerCut { when, down_us: 1_000 });
+        scenario.faults.push(Fault::PowerCut { when, down_us: 1_000, leaves: None });
     }
 }
 
@@ -271,11 +271,15 @@ fn faults(draws: &mut Draws, clients: usize, end_us: u64) -> Vec<Fault> {
     };
     let some_client = |draws: &mut Draws| draws.below(clients as u64) as usize;
     let some_or_all = |draws: &mut Draws| (!draws.percent(15)).then(|| some_client(draws));
-    some(draws, 70, 3, &|draws| Fault::PowerCut { when: crash_at(draws), down_us: down(draws) });
+    some(draws, 70, 3, &|draws| Fault::PowerCut {
+        when: crash_at(draws),
+        down_us: down(draws),
+        leaves: None,
+    });
     some(draws, 30, 3, &|draws| {
         let when = When::RecoveryOperation(draws.between(1, 40));
         if draws.percent(70) {
-            Fault::PowerCut { when, down_us: down(draws) }
+            Fault::PowerCut { when, down_us: down(draws), leaves: None }
         } else {
             Fault::ProcessCrash { when, down_us: down(draws) }
         }

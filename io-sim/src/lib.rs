@@ -17,6 +17,7 @@ mod client;
 mod clock;
 mod disk;
 pub mod effects;
+pub mod exhaust;
 pub mod fault;
 mod generate;
 mod happening;
@@ -32,5 +33,6 @@ mod tap;
 mod trace;
 mod world;
 
+pub use disk::CutSize;
 pub use generate::generate;
 pub use run::{run, run_traced};

@@ -1,5 +1,6 @@
 //! What a run brought.
 
+use crate::disk::CutSize;
 use crate::effects::Effects;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -118,6 +119,19 @@ pub struct Outcome {
     pub trace: Vec<String>,
     /// What was counted.
     pub counts: Counts,
+    /// What an enumeration of crashes goes on.
+    pub course: Course,
+}
+
+/// Where a run could have crashed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Course {
+    /// Disk operations ordered.
+    pub operations: u64,
+    /// Disk operations that recoveries had ordered whenever one of them was done.
+    pub recoveries: Vec<u64>,
+    /// What each power cut found, if it was told what to leave.
+    pub cuts: Vec<CutSize>,
 }
 
 /// What was counted in a run.

@@ -459,7 +459,46 @@ impl Action {
     }
 }
 
+impl ClientProgram {
+    /// A client that does nothing.
+    pub fn new(id: &str) -> ClientProgram {
+        ClientProgram {
+            id: id.to_owned(),
+            clean: false,
+            will: None,
+            keep_alive_s: default_keep_alive(),
+            window: default_window(),
+            answer_us: 0,
+            repeat_percent: 0,
+            hasty_percent: 0,
+            reconnect_us: default_reconnect_us(),
+            operations: Vec::new(),
+        }
+    }
+}
+
 impl Scenario {
+    /// A scenario in which nothing happens, with everything as it is when nothing is said.
+    pub fn empty(seed: u64) -> Scenario {
+        Scenario {
+            why: String::new(),
+            seed,
+            fault_phase_us: 0,
+            heal_us: default_heal_us(),
+            last_power_cut: true,
+            must_reach: Vec::new(),
+            checkers: Vec::new(),
+            configuration: None,
+            broker: BrokerSettings::default(),
+            restarts: Vec::new(),
+            clock: ClockSettings::default(),
+            network: NetworkSettings::default(),
+            disk: DiskSettings::default(),
+            clients: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
     /// Checks what a run relies on.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::happening::Happening;
 use crate::ledger::Ledger;
 use crate::model::{Ending, Model};
 use crate::network::{Network, Piece, Surroundings};
-use crate::outcome::{Checker, Counts, Outcome};
+use crate::outcome::{Checker, Counts, Course, Outcome};
 use crate::scenario::{self, Scenario};
 use crate::schedule::Schedule;
 use crate::tap::Tap;
@@ -44,6 +44,7 @@ pub(crate) struct World<'a> {
     model: Model,
     trace: Trace,
     counts: Counts,
+    course: Course,
     effects: Effects,
     process: Process,
     /// How often the process was started.
@@ -91,6 +92,7 @@ impl<'a> World<'a> {
             model: Model::new(scenario),
             trace: Trace::new(readable),
             counts: Counts::default(),
+            course: Course::default(),
             effects: Effects::default(),
             process: Process::new(),
             starts: 0,
@@ -139,8 +141,9 @@ impl<'a> World<'a> {
         self.effects.count_many("acknowledged before it was delivered", self.model.debts());
         self.counts.effects = self.effects;
         let violation = self.model.take_violation();
+        self.course.operations = self.disk.counts().operations;
         let (trace_hash, trace) = self.trace.finish();
-        Outcome { violation, trace_hash, trace, counts: self.counts }
+        Outcome { violation, trace_hash, trace, counts: self.counts, course: self.course }
     }
 
     fn happen(&mut self, happening: Happening) {

@@ -6,8 +6,8 @@
 //!               └─ power cut ──▶ as before · as written · torn · zeros · garbage
 //! ```
 
+use super::cut::Cut;
 use crate::chance::Draws;
-use crate::scenario::Survival;
 use std::collections::BTreeMap;
 
 /// Bytes that a disk writes as one, when it does not tear.
@@ -27,7 +27,7 @@ pub(crate) struct File {
 }
 
 /// A sector whose newest contents are not durable.
-struct Dirty {
+pub(super) struct Dirty {
     /// What may be on the disk instead: first what is durable, then what was written and overwritten since.
     older: Vec<Box<[u8]>>,
     /// A failed sync has marked it clean: a later sync does not write it.
@@ -36,7 +36,7 @@ struct Dirty {
 
 /// What becomes of an unsynced sector at a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Fate {
+pub(super) enum Fate {
     Lost,
     Kept,
     Torn,
@@ -58,8 +58,13 @@ impl Fate {
 }
 
 impl Dirty {
+    /// What is durable.
+    pub(super) fn durable(&self) -> &[u8] {
+        &self.older[0]
+    }
+
     /// The sector, which holds what was written last, becomes what the power cut leaves of it.
-    fn meet(&self, fate: Fate, sector: &mut [u8], draws: &mut Draws) {
+    pub(super) fn meet(&self, fate: Fate, sector: &mut [u8], draws: &mut Draws) {
         match fate {
             Fate::Lost => sector.copy_from_slice(&self.older[0]),
             Fate::Kept => {
@@ -162,15 +167,9 @@ impl File {
         }
     }
 
-    /// The power goes: decides whether a new length has become durable, and the fate of every sector that is not.
-    /// `draws` gives the choices of a place.
-    pub(crate) fn power_cut(
-        &mut self,
-        draws: impl Fn(u64) -> Draws,
-        survival: &Survival,
-        mut fated: impl FnMut(&'static str),
-    ) {
-        if self.durable_length < self.cache.len() && draws(u64::MAX).percent(50) {
+    /// The power goes: a new length stays or not, and every sector that is not durable meets its fate.
+    pub(super) fn power_cut(&mut self, inode: u64, cut: &mut Cut<'_>, mut fated: impl FnMut(&'static str)) {
+        if self.durable_length < self.cache.len() && !cut.keeps_length(inode) {
             // Data without size: what was written behind the old end is out of reach.
             fated("file length lost");
             self.cache.truncate(self.durable_length);
@@ -178,10 +177,7 @@ impl File {
         self.durable_length = self.cache.len();
         for (at, dirty) in std::mem::take(&mut self.dirty) {
             let Some(sector) = self.cache.get_mut(at..at + SECTOR) else { continue };
-            let mut draws = draws(at as u64);
-            let fate = draw_fate(&mut draws, survival);
-            dirty.meet(fate, sector, &mut draws);
-            fated(fate.name());
+            fated(cut.decide(inode, at, sector, &dirty).name());
         }
     }
 
@@ -210,28 +206,10 @@ impl File {
     }
 }
 
-fn draw_fate(draws: &mut Draws, survival: &Survival) -> Fate {
-    let weights = [
-        (Fate::Lost, survival.lost),
-        (Fate::Kept, survival.kept),
-        (Fate::Torn, survival.torn),
-        (Fate::Zero, survival.zero),
-        (Fate::Garbage, survival.garbage),
-    ];
-    let mut at = draws.below(weights.iter().map(|(_, weight)| weight).sum());
-    for (fate, weight) in weights {
-        if at < weight {
-            return fate;
-        }
-        at -= weight;
-    }
-    Fate::Lost
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::{Chance, Domain};
+    use crate::fault::Leaves;
 
     /// Were it to fail, a broker that tries a failed sync again would get away with it.
     #[test]
@@ -244,8 +222,8 @@ mod tests {
         file.sync();
         assert_eq!((file.platter(0, SECTOR), file.platter(SECTOR, 9)), (None, Some(&[2; 9][..])));
         assert_eq!(file.bytes()[0], 1);
-        let lost = Survival { lost: 1, kept: 0, torn: 0, zero: 0, garbage: 0 };
-        file.power_cut(|at| Chance::new(1).draws(Domain::Survival, at), &lost, |_| {});
+        let leaves = Leaves { operations: Vec::new(), kept: 0 };
+        file.power_cut(1, &mut Cut::told(&leaves), |_| {});
         assert_eq!((file.bytes()[0], file.bytes()[SECTOR]), (0, 2));
     }
 

@@ -62,7 +62,7 @@ fn storm(draws: &mut Draws, scenario: &mut Scenario) {
         // The first write may be a header that recovery writes.
         let when = When::WriteSince { at_us, number: draws.between(1, 6) };
         let down_us = *draws.pick(&[1_000, 1_000, 20_000]);
-        scenario.faults.push(Fault::PowerCut { when, down_us });
+        scenario.faults.push(Fault::PowerCut { when, down_us, leaves: None });
     }
 }
 
@@ -84,7 +84,7 @@ fn overflow(draws: &mut Draws, scenario: &mut Scenario) {
         let at_us = draws.below(end_us);
         burst(draws, scenario, at_us);
         let when = When::WriteSince { at_us, number: draws.between(1, 6) };
-        scenario.faults.push(Fault::PowerCut { when, down_us: 1_000 });
+        scenario.faults.push(Fault::PowerCut { when, down_us: 1_000, leaves: None });
     }
 }
 
@@ -194,7 +194,7 @@ fn cut_the_power(draws: &mut Draws, scenario: &mut Scenario, at_us: u64) {
         _ => When::WriteSince { at_us: at_us + draws.below(1_000), number: draws.between(1, 2) },
     };
     let down_us = *draws.pick(&[1_000, 20_000]);
-    scenario.faults.push(Fault::PowerCut { when, down_us });
+    scenario.faults.push(Fault::PowerCut { when, down_us, leaves: None });
 }
 
 fn pick<'a>(draws: &mut Draws, scenario: &'a mut Scenario) -> &'a mut ClientProgram {

@@ -3,8 +3,8 @@
 use super::World;
 use super::phase::Phase;
 use crate::chance::Domain;
-use crate::disk::Lie;
-use crate::fault::{Direction, Fault, When};
+use crate::disk::{Cut, Lie};
+use crate::fault::{Direction, Fault, Leaves, When};
 use crate::happening::Happening;
 use crate::network::Surroundings;
 use crate::outcome::Checker;
@@ -103,6 +103,7 @@ impl World<'_> {
                 self.disk.lie(op, Lie::Misdirected(draws(Domain::Lie).number()))
             }
             Fault::StaleRead { .. } => self.disk.lie(op, Lie::Stale(draws(Domain::Lie).number())),
+            Fault::PowerCut { leaves: Some(_), .. } => self.schedule.add(self.now(), Happening::Fault(index)),
             _ => {
                 let at = self.now() + draws(Domain::FaultDelay).below(within_us);
                 self.schedule.add(at, Happening::Fault(index));
@@ -119,7 +120,7 @@ impl World<'_> {
         self.trace.note("fault", &[index as u64], || format!("{fault:?}"));
         self.begin_crash_choices(fault.entity());
         match fault {
-            Fault::PowerCut { down_us, .. } => self.power_cut(*down_us),
+            Fault::PowerCut { down_us, leaves, .. } => self.power_cut(*down_us, leaves.as_ref()),
             Fault::ProcessCrash { down_us, .. } => self.process_crash(*down_us),
             Fault::Shutdown { down_us, .. } => {
                 if self.process.is_serving() && self.process.stopping.is_none() {
@@ -218,21 +219,26 @@ impl World<'_> {
         self.model.crashed();
         let Fault::DiskError { down_us, reboot, .. } = &self.scenario.faults[index] else { return };
         if *reboot {
-            self.power_cut(*down_us);
+            self.power_cut(*down_us, None);
         } else {
             self.process_crash(*down_us);
         }
     }
 
-    pub(super) fn power_cut(&mut self, down_us: u64) {
+    pub(super) fn power_cut(&mut self, down_us: u64, leaves: Option<&Leaves>) {
         self.effects.count("power cut");
         if !self.process.is_serving() && !self.process.is_down() {
             self.effects.count("power cut in recovery");
         }
         self.trace.note("power", &[], || "is cut".to_owned());
         self.model.crashed();
+        let mut cut = match leaves {
+            Some(leaves) => Cut::told(leaves),
+            None => Cut::drawn(self.chance, &self.scenario.disk, self.crash_entity, &mut self.crash_draws),
+        };
         let effects = &mut self.effects;
-        self.disk.power_cut(self.crash_entity, &mut self.crash_draws, |name| effects.count(name));
+        self.disk.power_cut(&mut cut, |name| effects.count(name));
+        self.course.cuts.push(cut.size());
         self.take_in_disk();
         self.end_process(down_us, true);
     }

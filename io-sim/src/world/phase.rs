@@ -65,7 +65,7 @@ impl World<'_> {
                     self.trace.note("phase", &[], || "the last power cut".to_owned());
                     self.model.settlements_proven_until(now - LAZY_US);
                     self.begin_crash_choices(0);
-                    self.power_cut(10_000);
+                    self.power_cut(10_000, None);
                     self.healing_begins(true);
                 }
             }

@@ -210,6 +210,7 @@ impl World<'_> {
                     self.effects.count("torn tail cut off");
                 }
                 self.trace.note("broker", &[report.last_lsn.0], || format!("serves: {report:?}"));
+                self.course.recoveries.push(self.disk.counts().recovery_operations);
                 self.judge_start(report.last_lsn);
                 if !self.over
                     && let Err(text) = self.ledger.is_continued_by(report.recovery_count, report.last_lsn)
