@@ -17,6 +17,7 @@ pub mod facts;
 pub mod ids;
 pub mod input;
 pub mod limits;
+pub mod marks;
 pub mod message;
 pub mod mqtt;
 pub mod outbox;

@@ -22,8 +22,8 @@ pub struct Bounds {
     /// Of more unsynced items than this, only the first so many are tried in every subset; the others go together with
     /// the last of these.
     pub items: u32,
-    /// Whether every recovery is crashed as well.
-    pub recoveries: bool,
+    /// Steps of the longest workload whose recoveries are crashed as well.
+    pub recovery_steps: usize,
 }
 
 /// What a search brought.
@@ -63,7 +63,7 @@ pub fn exhaust(
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    let found = Enumeration::new(bounds, workload.scenario()).finish();
+                    let found = Enumeration::new(bounds, workload).finish();
                     let mut total = total.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     total.add(found);
                     each(total.workloads as usize, workloads.len());
@@ -91,19 +91,28 @@ impl Search {
 struct Enumeration {
     bounds: Bounds,
     scenario: Scenario,
+    /// The first disk operation to crash at: those before the first step are the same for all workloads.
+    first: u64,
+    crash_recoveries: bool,
     search: Search,
 }
 
 impl Enumeration {
-    fn new(bounds: Bounds, scenario: Scenario) -> Enumeration {
-        Enumeration { bounds, scenario, search: Search { workloads: 1, ..Search::default() } }
+    fn new(bounds: Bounds, workload: &Workload) -> Enumeration {
+        let first = match workload.steps.len() {
+            0 | 1 => 1,
+            _ => run(&workload::before_the_steps()).course.operations + 1,
+        };
+        let crash_recoveries = workload.steps.len() <= bounds.recovery_steps;
+        let search = Search { workloads: 1, ..Search::default() };
+        Enumeration { bounds, scenario: workload.scenario(), first, crash_recoveries, search }
     }
 
     fn finish(mut self) -> Search {
         if let Some(whole) = self.try_with(Vec::new()) {
-            for operation in 1..=whole.course.operations {
+            for operation in self.first..=whole.course.operations {
                 self.search.crash_points += 1;
-                if self.crash_at(Vec::new(), When::DiskOperation(operation), self.bounds.recoveries).is_none()
+                if self.crash_at(Vec::new(), When::DiskOperation(operation), self.crash_recoveries).is_none()
                 {
                     break; // one failure a workload is enough to look at
                 }

@@ -5,6 +5,7 @@ use crate::durable::gate::Waiter;
 use crate::durable::record::Record;
 use crate::event::{DropReason, Event};
 use crate::ids::{ConnectionId, SessionId};
+use crate::marks::reached;
 use crate::output::{CloseKind, CloseReason, Output};
 
 /// How a connection ends.
@@ -113,6 +114,7 @@ impl Broker {
         }
         let wills: alloc::vec::Vec<_> = self.state.wills.keys().cloned().collect();
         for key in wills {
+            reached!("will after a crash");
             self.publish_will(&key);
         }
         self.log.want(self.log.last());

@@ -5,6 +5,7 @@ use super::{Broker, Work};
 use crate::connection::Reply;
 use crate::durable::gate::Waiter;
 use crate::ids::{ConnectionId, Lsn};
+use crate::marks::reached;
 use crate::output::Output;
 
 impl Broker {
@@ -31,6 +32,11 @@ impl Broker {
         if wait <= durable && connection.replies.is_empty() {
             connection.put_reply(&reply);
             return self.list(id);
+        }
+        if wait > durable {
+            reached!("reply held");
+        } else {
+            reached!("reply behind a held one");
         }
         let first = connection.replies.is_empty();
         connection.replies.push_back((wait, reply));

@@ -22,6 +22,7 @@ use crate::event::Event;
 use crate::ids::{ConnectionId, ListenerId, Lsn, OpId, Seed, SessionId};
 use crate::input::{CloseCause, DiskError, DiskReply, Input, Peer, Question};
 use crate::limits::Settings;
+use crate::marks::reached;
 use crate::outbox::Outbox;
 use crate::output::{Answer, CloseKind, CloseReason, Halt, Output};
 use crate::routing::subscriptions::Subscriber;
@@ -284,9 +285,16 @@ impl Broker {
         match self.log.disk_done(self.now, op, result, &self.settings, &mut self.outbox) {
             LogEvent::Nothing => {}
             LogEvent::Durable => self.pass_gate(),
-            LogEvent::Full(why) => self.event(|| Event::DiskFull { why }),
-            LogEvent::RoomAgain => self.event(|| Event::DiskHasRoom),
+            LogEvent::Full(why) => {
+                reached!("disk full");
+                self.event(|| Event::DiskFull { why });
+            }
+            LogEvent::RoomAgain => {
+                reached!("disk has room");
+                self.event(|| Event::DiskHasRoom);
+            }
             LogEvent::Failed(doing, error) => {
+                reached!("disk failed");
                 self.stop(Halt::Storage { doing: doing.into(), error: error.message });
             }
         }

@@ -5,6 +5,7 @@ use crate::durable::record::{ClientKey, Publication, Recipient, Record, Retain};
 use crate::event::{DropReason, Event};
 use crate::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use crate::limits::{Overflow, RECORD_OVERHEAD_BYTES};
+use crate::marks::reached;
 use crate::message::{Message, MessageParts, Origin};
 use crate::mqtt::packet::publish::{self, Delivery as OnWire};
 use crate::mqtt::packet::{PacketId, QoS};
@@ -162,6 +163,7 @@ impl Broker {
         let (mut messages, mut held) = (queue.len() as u64, queue.bytes());
         if is_over(messages, held) {
             if limits.queue_overflow == Overflow::Refuse {
+                reached!("refused at the bound");
                 return Err(
                     "a queue that it goes to is at its bound (limits.queue_messages, limits.queue_bytes)",
                 );
@@ -170,12 +172,14 @@ impl Broker {
             while is_over(messages, held) {
                 let Some(entry) = unsent.next() else {
                     // All that is there may have been sent: the new one is the one that goes.
+                    reached!("dropped newest");
                     route.passed_by.push(session.queue);
                     return Ok(());
                 };
                 let stored = self.state.messages.find(entry.message).expect("a queued message is held");
                 messages -= 1;
                 held -= stored.message.body().len() as u64;
+                reached!("dropped oldest");
                 route.dropped.push((session.queue, entry.position, entry.message));
             }
         }
@@ -314,6 +318,7 @@ impl Broker {
         }
         fan_out.next = end;
         if end < fan_out.sessions.len() {
+            reached!("fan-out goes on");
             self.fan_outs.push_front(fan_out);
         }
     }
@@ -338,6 +343,7 @@ impl Broker {
         if connection.send.unsent() + bytes > self.settings.limits.unsent_bytes
             && connection.send.unsent() > 0
         {
+            reached!("QoS 0 dropped");
             self.counters.dropped_slow_reader += 1;
             return self.message_event(|| Event::Dropped {
                 message: None,

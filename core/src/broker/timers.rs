@@ -3,6 +3,7 @@
 use super::{Broker, Ending, Work};
 use crate::event::Event;
 use crate::ids::{ConnectionId, SessionId};
+use crate::marks::reached;
 use crate::output::CloseKind;
 use crate::time::{Monotonic, WallTime, Why};
 
@@ -120,6 +121,7 @@ impl Broker {
         let client = alloc::string::String::from(
             &*self.state.session(id).expect("who is away has a session").key.client,
         );
+        reached!("session expired");
         self.counters.sessions_expired += 1;
         let messages = self.remove_session(id);
         self.event(|| Event::SessionExpired { client, messages });

@@ -18,6 +18,7 @@ use super::{SECTOR, whole_sectors};
 use crate::ids::{Lsn, MessageId, OpId, RecoveryCount, SegmentNumber, StoreId};
 use crate::input::{DiskError, DiskReply};
 use crate::limits::{Settings, SyncPolicy};
+use crate::marks::reached;
 use crate::outbox::Outbox;
 use crate::output::DiskRequest;
 use crate::time::{Monotonic, Now, Why};
@@ -211,6 +212,7 @@ impl Log {
         let mut span = codec::encode(record, &mut gathering.bytes);
         if gathering.bytes.len() > limit && gathering.records > 0 {
             // It goes into a batch of its own, so that no batch outgrows a segment.
+            reached!("batch full");
             let own = gathering.bytes.split_off(before);
             self.gathering.push_back(gathering);
             gathering = Gathering::new(lsn);
@@ -218,6 +220,9 @@ impl Log {
             if let Some(span) = &mut span {
                 span.offset = span.offset - before + BATCH_HEADER;
             }
+        }
+        if self.in_flight.is_some() {
+            reached!("batch gathers behind a write");
         }
         gathering.records += 1;
         if let (Some(message), Some(span)) = (message, span) {
@@ -280,10 +285,14 @@ impl Log {
         let wanted = self.gathering.front().is_some_and(|gathering| self.wanted >= gathering.first);
         let passed = |at: Option<Monotonic>| at.is_some_and(|at| at <= now.monotonic);
         if !self.gathering.is_empty() && (wanted || passed(self.lazy_at)) {
+            if !wanted {
+                reached!("lazy write");
+            }
             self.write(now, settings, outbox, placed);
         } else if passed(self.sync_at) {
             self.sync(outbox);
         } else if passed(self.witness_at) && self.gathering.is_empty() {
+            reached!("witness");
             self.gathering.push_back(Gathering::new(self.last.next()));
             self.write(now, settings, outbox, placed);
         }
@@ -305,9 +314,11 @@ impl Log {
                 return self.sync(outbox);
             }
             let Some(segment) = self.preparation.take(now.monotonic, outbox) else {
+                reached!("segment not ready");
                 self.gathering.push_front(gathering);
                 return;
             };
+            reached!("segment rolled");
             self.segment = segment;
             self.offset = 0;
             header = Some(Bytes::from(segment::encode(&self.segment_header(now, gathering.first))));

@@ -5,6 +5,7 @@ use crate::broker::Broker;
 use crate::durable::record::Record;
 use crate::event::Event;
 use crate::ids::{ConnectionId, QueueId, SessionId};
+use crate::marks::reached;
 use crate::queue::{Entry, Stage};
 
 impl Broker {
@@ -56,6 +57,7 @@ impl Broker {
         let sent = found.filter(|entry| entry.position < sent_to && entry.delivery.qos == QoS::ExactlyOnce);
         let wait = match sent.map(|entry| (entry.stage, entry)) {
             Some((Stage::Queued, Entry { position, .. })) => {
+                reached!("early PUBREC");
                 self.commit(Record::Releasing { queue: queue_id, position })
             }
             Some((Stage::Releasing | Stage::Settled, entry)) => entry.lsn,

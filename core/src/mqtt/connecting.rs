@@ -8,6 +8,7 @@ use crate::connection::Reply;
 use crate::durable::record::{ClientKey, Record};
 use crate::event::Event;
 use crate::ids::{ConnectionId, Lsn, SessionId};
+use crate::marks::reached;
 use crate::output::CloseKind;
 use crate::session::Attachment;
 use crate::time::Why;
@@ -138,12 +139,16 @@ impl Broker {
         let text = "another connection uses the same client identifier";
         let reason = self.reason(old, CloseKind::TakenOver, "[MQTT-3.1.4-2]", text.into());
         let goes_on = !clean && self.state.is_durable_session(session);
+        if goes_on {
+            reached!("taken over");
+        }
         self.end(old, if goes_on { Ending::HandedOver(reason) } else { Ending::Ordered(reason) });
     }
 
     /// A session that ends with its connection; what was there goes. [MQTT-3.1.2-6]
     fn begin_clean(&mut self, key: ClientKey) -> (SessionId, bool, Lsn) {
         if let Some(old) = self.state.session_of(&key) {
+            reached!("session replaced");
             self.remove_session(old);
         }
         let wait = self.departures.of(&key);
@@ -155,7 +160,10 @@ impl Broker {
         let found =
             self.state.session_of(&key).and_then(|id| self.state.session(id).map(|s| (id, s.durable)));
         match found {
-            Some((id, true)) => (id, true, self.resume(id)),
+            Some((id, true)) => {
+                reached!("session resumed");
+                (id, true, self.resume(id))
+            }
             Some((id, false)) => {
                 self.remove_session(id);
                 let (id, lsn) = self.open_session(key, true);

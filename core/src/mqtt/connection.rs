@@ -12,6 +12,7 @@ use crate::broker::publishing::FAN_OUTS_MAX;
 use crate::broker::{Broker, Ending, Work};
 use crate::connection::Reply;
 use crate::ids::{ConnectionId, Lsn, SessionId};
+use crate::marks::reached;
 use crate::output::{CloseKind, CloseReason};
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -65,6 +66,7 @@ impl Broker {
         if let Some(connection) = self.connections.get_mut(&id)
             && !core::mem::replace(&mut connection.put_off, true)
         {
+            reached!("parsing put off");
             self.work.push_back(Work::Parse(id));
         }
         self.pause(id);

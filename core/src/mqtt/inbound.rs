@@ -18,6 +18,7 @@ use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
 use crate::durable::record::Record;
 use crate::ids::{ConnectionId, Lsn, SessionId};
+use crate::marks::reached;
 use bytes::Bytes;
 
 impl Broker {
@@ -46,6 +47,7 @@ impl Broker {
         let Delivery::ExactlyOnce(packet_id) = publish.delivery else { return false };
         if let Some(lsn) = self.received_lsn(session, packet_id) {
             // Answered as before, once what the answer says is durable. [MQTT-4.3.3-2]
+            reached!("repeated publish");
             self.acknowledge(id, AckKind::PubRec, packet_id, lsn);
             return true;
         }
@@ -142,13 +144,17 @@ impl Broker {
         let wait = match self.received_lsn(session, packet_id) {
             Some(_) => self.commit(Record::PacketIdReleased { session, packet_id }),
             // Released before: the answer says so again, once that is durable.
-            None => self.state.session(session).map_or(Lsn::NONE, |session| session.released),
+            None => {
+                reached!("repeated PUBREL");
+                self.state.session(session).map_or(Lsn::NONE, |session| session.released)
+            }
         };
         self.acknowledge(id, AckKind::PubComp, packet_id, wait);
     }
 
     /// Keeps a PUBLISH until there is room; its publisher's later ones wait behind it.
     fn park(&mut self, id: ConnectionId, packet: Bytes) {
+        reached!("publish parked");
         self.counters.parked += 1;
         let connection = self.connections.get_mut(&id).expect("it sent the PUBLISH that is parked");
         connection.parked_bytes += packet.len();
@@ -171,6 +177,7 @@ impl Broker {
             if !self.try_publish(id, session, &parked_publish(&packet)) {
                 return;
             }
+            reached!("publish unparked");
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.parked.pop_front();
                 connection.parked_bytes -= packet.len();

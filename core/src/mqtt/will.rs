@@ -5,6 +5,7 @@ use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
 use crate::durable::record::{ClientKey, Record, Will};
 use crate::ids::{Lsn, SessionId};
+use crate::marks::reached;
 use crate::message::{Message, MessageParts, Origin};
 use crate::mqtt::packet::QoS;
 
@@ -27,6 +28,9 @@ impl Broker {
     pub(crate) fn void_will(&mut self, session: SessionId) {
         let Some(session) = self.state.session(session) else { return };
         let key = session.key.clone();
+        if self.state.wills.contains_key(&key) {
+            reached!("will void");
+        }
         self.remove_will(&key);
     }
 
@@ -55,10 +59,12 @@ impl Broker {
         });
         match published {
             Published::Stored(lsn) => {
+                reached!("will published");
                 self.held_wills.remove(key);
                 self.note_departure(key, lsn);
             }
             Published::Held => {
+                reached!("will held");
                 self.held_wills.insert(key.clone());
             }
             Published::Refused(_) => {

@@ -12,6 +12,7 @@ use crate::durable::gate::Waiter;
 use crate::durable::record::Record;
 use crate::event::Event;
 use crate::ids::{Lsn, QueuePosition, SessionId};
+use crate::marks::reached;
 use crate::mqtt::packet::publish::{self, Delivery};
 use crate::mqtt::packet::{AckKind, PacketId, QoS};
 use crate::queue::{Entry, Stage};
@@ -59,10 +60,15 @@ impl Broker {
         let connection = &self.connections[&attachment.connection];
         let limits = &self.settings.limits;
         // No delivery before its CONNACK has left.
-        if !connection.client.as_ref().is_some_and(|client| client.accepted)
-            || attachment.in_flight >= limits.inflight
-            || connection.send.unsent() >= limits.unsent_bytes
-        {
+        if !connection.client.as_ref().is_some_and(|client| client.accepted) {
+            return Next::Nothing;
+        }
+        if attachment.in_flight >= limits.inflight {
+            reached!("window full");
+            return Next::Nothing;
+        }
+        if connection.send.unsent() >= limits.unsent_bytes {
+            reached!("reader slow");
             return Next::Nothing;
         }
         let durable = self.log.durable();
@@ -73,17 +79,25 @@ impl Broker {
             return if mark > durable { Next::Wait(mark) } else { Next::Nothing };
         }
         match entry.stage {
-            Stage::Releasing if entry.lsn > durable => Next::Wait(entry.lsn),
+            Stage::Releasing if entry.lsn > durable => {
+                reached!("release waits");
+                Next::Wait(entry.lsn)
+            }
             Stage::Releasing => Next::Release(entry),
             Stage::Queued if !queue.horizon.allows(entry.position, durable) => {
                 if queue.horizon.recorded() <= entry.position {
                     Next::MoveHorizon(entry.position)
                 } else {
+                    reached!("delivery waits for the horizon");
                     Next::Wait(queue.horizon.lsn())
                 }
             }
-            Stage::Queued if queue.last_drop() > durable => Next::Wait(queue.last_drop()),
+            Stage::Queued if queue.last_drop() > durable => {
+                reached!("delivery waits for a drop");
+                Next::Wait(queue.last_drop())
+            }
             Stage::Queued if entry.delivery.qos == QoS::ExactlyOnce && entry.lsn > durable => {
+                reached!("delivery waits for its record");
                 Next::Wait(entry.lsn)
             }
             Stage::Queued => Next::Publish(entry, entry.position < queue.sent_to()),
@@ -96,6 +110,9 @@ impl Broker {
         attachment.cursor = entry.position.plus(1);
         attachment.in_flight += 1;
         self.pieces += 1;
+        if redelivered {
+            reached!("redelivered");
+        }
         let (id, queue_id) = (attachment.connection, attachment.queue);
         let stored = self.state.messages.find(entry.message).expect("a queued message is held");
         let (message, packet_id) = (&stored.message, packet_id(entry.position));

@@ -3,6 +3,7 @@
 use crate::broker::{Broker, Work};
 use crate::durable::record::Record;
 use crate::ids::{MessageId, SessionId};
+use crate::marks::reached;
 use crate::mqtt::packet::QoS;
 use crate::mqtt::topic::TopicFilter;
 use crate::queue::Delivery;
@@ -37,6 +38,9 @@ impl Broker {
                 entries.push((next, message, Delivery { qos, retain: true })); // [MQTT-3.3.1-8]
                 next = next.plus(1);
             }
+        }
+        if matches!(progress, Progress::After(_)) {
+            reached!("retained in pieces");
         }
         self.commit(Record::RetainedQueued { session: id, entries, progress });
         if self.state.session(id).is_some_and(|session| !session.owed.is_empty()) {

@@ -87,6 +87,12 @@ impl Workload {
     }
 }
 
+/// What all workloads have in common, up to their first step.
+pub(super) fn before_the_steps() -> Scenario {
+    let nothing = Workload { steps: Vec::new(), together: false };
+    Scenario { fault_phase_us: BEGIN_US, last_power_cut: false, ..nothing.scenario() }
+}
+
 fn clients() -> [ClientProgram; 2] {
     let client = |id: &str| ClientProgram { keep_alive_s: 0, reconnect_us: 6_000, ..ClientProgram::new(id) };
     let at = |at_us, action| Operation { at_us, action };

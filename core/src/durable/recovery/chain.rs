@@ -9,6 +9,7 @@ use crate::durable::place::Place;
 use crate::durable::segment::SegmentHeader;
 use crate::durable::state::State;
 use crate::ids::{Lsn, RecoveryCount, SegmentNumber, StoreId};
+use crate::marks::reached;
 use alloc::format;
 use alloc::string::String;
 
@@ -152,6 +153,7 @@ impl Scan {
 
     /// A whole batch was found.
     pub fn batch(&mut self, segment: SegmentNumber, batch: &Batch<'_>, chain: &Chain) {
+        reached!("ghost");
         self.note_torn();
         let offset = self.offset;
         self.offset += batch.padded();

@@ -29,6 +29,7 @@ use crate::durable::{SECTOR, segment::FirstSector};
 use crate::ids::{Lsn, OpId, RecoveryCount, Seed, SegmentNumber, StoreId};
 use crate::input::{DiskError, DiskReply, Input};
 use crate::limits::Settings;
+use crate::marks::reached;
 use crate::outbox::Outbox;
 use crate::output::{DiskRequest, Output};
 use crate::time::Now;
@@ -335,7 +336,12 @@ impl Recovery {
         else {
             // The chain goes on in another segment, or it ends here.
             return Ok(Wanted::Go(match self.chain.next_file(&self.files, Some(follow.file)) {
-                Some(index) => Step::Replay(Follow::new(index)),
+                Some(index) => {
+                    if follow.offset == SECTOR {
+                        reached!("empty segment passed");
+                    }
+                    Step::Replay(Follow::new(index))
+                }
                 None => Step::Scan(Scan::behind(follow)),
             }));
         };
@@ -372,9 +378,13 @@ impl Recovery {
     /// Everything behind the end is looked at: tail or damage?
     fn scanned(&mut self, now: Now, scan: Scan) -> Result<Step, Refusal> {
         if let Some(damage) = scan.damage(&self.chain, &self.files) {
+            reached!("damage refused");
             return Err(damage);
         }
         self.report.torn_tail = scan.torn_at(&self.files);
+        if self.report.torn_tail.is_some() {
+            reached!("torn tail");
+        }
         self.report.store = self.chain.store;
         self.report.last_lsn = Lsn(self.chain.expected.0 - 1);
         let prepared = self.prepared_segment();
@@ -403,6 +413,7 @@ impl Recovery {
         let bytes = self.settings.segment_bytes;
         let file = self.files.last_mut().filter(|file| file.blank && file.length == bytes)?;
         file.blank = false;
+        reached!("prepared segment used");
         Some(file.segment)
     }
 
@@ -472,6 +483,7 @@ impl Recovery {
             self.files.iter().filter(|file| file.blank).map(|file| file.segment).collect();
         match unused.pop_front() {
             Some(segment) => {
+                reached!("unused segment removed");
                 self.outbox.disk(DiskRequest::Remove { segment });
                 Step::Open(opening, Open::Remove(unused))
             }

@@ -1,0 +1,109 @@
+//! Marks: places that a test campaign must come to, or it is a green test that lies.
+//!
+//! `reached!("name")` counts that a place was come to. Only the simulator counts (feature `marks`); in every other
+//! build it is nothing. A name that is not in the list does not compile, and a name in the list that no place has
+//! fails a test. The counts decide nothing: the core behaves the same with and without them.
+
+#[cfg(feature = "marks")]
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// All marks: the name, and what it means that it was reached.
+pub const MARKS: [(&str, &str); 44] = [
+    ("batch gathers behind a write", "records came while a batch was on its way to the disk"),
+    ("batch full", "a record went into a batch of its own because the one before was full"),
+    ("lazy write", "records that nobody waits for were written after their time"),
+    ("segment rolled", "the log went on in the next segment"),
+    ("segment not ready", "a batch waited for a segment that was not prepared in time"),
+    ("witness", "an idle broker wrote that its last batch is synced"),
+    ("disk full", "no space for another segment"),
+    ("disk has room", "space again after the disk was full"),
+    ("disk failed", "a write or a sync failed and the broker stopped"),
+    ("reply held", "a reply waited for a record"),
+    ("reply behind a held one", "a reply that waits for nothing waited behind one that does"),
+    ("delivery waits for the horizon", "a delivery waited until it was recorded that it may happen"),
+    ("delivery waits for its record", "a QoS 2 delivery waited for the record of its enqueueing"),
+    ("delivery waits for a drop", "a delivery waited for the record of a drop before it"),
+    ("release waits", "a PUBREL on a new connection waited for the PUBREC's record"),
+    ("redelivered", "a message was sent again on another connection"),
+    ("window full", "a delivery waited for room in the in-flight window"),
+    ("reader slow", "a delivery waited until its connection had sent something"),
+    ("QoS 0 dropped", "a QoS 0 message was dropped for a slow reader"),
+    ("dropped oldest", "the oldest message went at the bound of a queue"),
+    ("dropped newest", "all that stood in a full queue may have been sent, so the new message went"),
+    ("refused at the bound", "a publisher was refused at the bound of a queue"),
+    ("repeated publish", "a PUBLISH whose packet id is known was answered again"),
+    ("publish parked", "a PUBLISH waited for room"),
+    ("publish unparked", "a parked PUBLISH went on"),
+    ("early PUBREC", "a PUBREC came before its PUBLISH was sent again"),
+    ("repeated PUBREL", "a PUBREL for an id that was released was answered again"),
+    ("session resumed", "a client came back to its session"),
+    ("session replaced", "a clean start took the place of a durable session"),
+    ("session expired", "a client stayed away too long"),
+    ("taken over", "another connection went on with the session"),
+    ("will published", "a connection ended without goodbye"),
+    ("will void", "a goodbye made a will void"),
+    ("will held", "a will waited for room"),
+    ("will after a crash", "recovery published the will of a client that was connected"),
+    ("retained in pieces", "retained messages owed to a subscription came in more than one piece"),
+    ("parsing put off", "the rest of what came in had its turn after others"),
+    ("fan-out goes on", "a QoS 0 message to many was gone on with in another turn"),
+    ("torn tail", "recovery cut off an unfinished write"),
+    ("ghost", "recovery found a whole batch behind the end of the chain"),
+    ("empty segment passed", "recovery went on in a segment behind one without records"),
+    ("prepared segment used", "recovery went on in a segment that was prepared and never written to"),
+    ("unused segment removed", "recovery removed a segment that was prepared and never written to"),
+    ("damage refused", "recovery refused because synced records are damaged"),
+];
+
+/// The place of a mark in `MARKS`; does not compile for a name that is not there.
+#[doc(hidden)]
+pub const fn index(name: &str) -> usize {
+    let mut at = 0;
+    while at < MARKS.len() {
+        if equal(MARKS[at].0.as_bytes(), name.as_bytes()) {
+            return at;
+        }
+        at += 1;
+    }
+    panic!("no such mark")
+}
+
+const fn equal(left: &[u8], right: &[u8]) -> bool {
+    if left.len() != right.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < left.len() {
+        if left[at] != right[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+#[cfg(feature = "marks")]
+static COUNTS: [AtomicU64; MARKS.len()] = [const { AtomicU64::new(0) }; MARKS.len()];
+
+/// Counts that a mark was reached.
+#[doc(hidden)]
+#[inline]
+pub fn reach(index: usize) {
+    #[cfg(feature = "marks")]
+    COUNTS[index].fetch_add(1, Ordering::Relaxed);
+    let _ = index;
+}
+
+/// How often each mark was reached in this process, in the order of `MARKS`.
+#[cfg(feature = "marks")]
+pub fn counts() -> [u64; MARKS.len()] {
+    core::array::from_fn(|index| COUNTS[index].load(Ordering::Relaxed))
+}
+
+/// Counts that this place was come to.
+macro_rules! reached {
+    ($name:literal) => {
+        $crate::marks::reach(const { $crate::marks::index($name) })
+    };
+}
+pub(crate) use reached;
