@@ -14,6 +14,7 @@
 pub mod campaign;
 mod chance;
 mod client;
+pub mod coverage;
 mod disk;
 pub mod effects;
 pub mod fault;
@@ -28,6 +29,7 @@ pub mod scenario;
 mod schedule;
 mod tap;
 mod trace;
+pub mod watch;
 mod world;
 
 pub use generate::generate;

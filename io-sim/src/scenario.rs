@@ -443,6 +443,11 @@ impl Scenario {
         }
     }
 
+    /// Operations and faults together.
+    pub fn size(&self) -> usize {
+        self.clients.iter().map(|client| client.operations.len()).sum::<usize>() + self.faults.len()
+    }
+
     /// Whether damage was ordered that a broker may refuse to start on.
     pub(crate) fn has_rot(&self) -> bool {
         self.faults.iter().any(|fault| matches!(fault, Fault::Rot { .. }))

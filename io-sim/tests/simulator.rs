@@ -1,7 +1,7 @@
 //! The simulator as CI runs it: every written scenario, some hundred seeds, and that a seed means one run.
 
 use std::path::{Path, PathBuf};
-use vowmq_sim::campaign::campaign;
+use vowmq_sim::campaign::Campaign;
 use vowmq_sim::scenario::{self, Scenario};
 use vowmq_sim::{generate, run_traced};
 
@@ -35,7 +35,8 @@ fn written_scenarios_keep_every_promise_and_reach_what_they_are_for() {
     assert!(found.len() >= 6, "the scenarios are where they were");
     for (path, scenario) in found {
         assert!(!scenario.why.is_empty(), "{} says why", path.display());
-        let summary = campaign(0..RUNS_EACH, 2, Some(&scenario), &|| {});
+        let campaign = Campaign { jobs: 2, scenario: Some(scenario), ..Campaign::new(0..RUNS_EACH) };
+        let summary = campaign.run(&mut |_| {});
         assert!(
             summary.is_clean(),
             "{}: {:#?} {:?}",
@@ -67,7 +68,7 @@ fn recorded_runs_keep_every_promise() {
 #[test]
 fn some_hundred_seeds_keep_every_promise() {
     // Broken: a promise of the broker. The failure names the seed; `vowmq-sim replay SEED --trace` shows the run.
-    let summary = campaign(0..400, 2, None, &|| {});
+    let summary = Campaign { jobs: 2, ..Campaign::new(0..400) }.run(&mut |_| {});
     assert!(summary.failures.is_empty(), "{:#?}", summary.failures.first());
     for effect in
         ["power cut", "process crash", "sector lost", "sector torn", "torn tail cut off", "network reset"]
