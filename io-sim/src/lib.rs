@@ -13,6 +13,7 @@
 
 pub mod campaign;
 mod chance;
+pub mod claim;
 mod client;
 pub mod coverage;
 mod disk;
@@ -27,9 +28,11 @@ mod payload;
 mod run;
 pub mod scenario;
 mod schedule;
+pub mod shrink;
 mod tap;
 mod trace;
 pub mod watch;
+pub mod words;
 mod world;
 
 pub use generate::generate;

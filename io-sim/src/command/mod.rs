@@ -4,6 +4,7 @@
 mod replay;
 mod report;
 mod run;
+mod shrink;
 
 use clap::{Parser, Subcommand};
 use std::path::Path;
@@ -28,6 +29,7 @@ const EXIT_CODES: &str = "Exit codes: 0 every promise was kept; 1 a violation wa
 enum Command {
     Run(run::Run),
     Replay(replay::Replay),
+    Shrink(shrink::Shrink),
 }
 
 impl Arguments {
@@ -36,6 +38,7 @@ impl Arguments {
         let ended = match self.command {
             Command::Run(run) => run.run(),
             Command::Replay(replay) => replay.run(),
+            Command::Shrink(shrink) => shrink.run(),
         };
         match ended {
             Ok(End::Clean) => ExitCode::SUCCESS,
