@@ -15,6 +15,7 @@ pub mod campaign;
 mod chance;
 pub mod claim;
 mod client;
+pub mod corpus;
 pub mod coverage;
 mod disk;
 pub mod effects;

@@ -1,6 +1,7 @@
 //! What `vowmq-sim` can do, one file a command. Exit 0: every promise was kept; 1: one was broken, or something did not
 //! show what it is for; 2: a mistake on the command line or in a file.
 
+mod corpus;
 mod replay;
 mod report;
 mod run;
@@ -9,8 +10,9 @@ mod shrink;
 use clap::{Parser, Subcommand};
 use std::path::Path;
 use std::process::ExitCode;
+use vowmq_sim::corpus::scenario_in;
 use vowmq_sim::generate;
-use vowmq_sim::scenario::{self, Scenario};
+use vowmq_sim::scenario::Scenario;
 
 /// Simulates vowmq on a network that breaks and a disk that loses its power, and checks every promise.
 ///
@@ -30,6 +32,7 @@ enum Command {
     Run(run::Run),
     Replay(replay::Replay),
     Shrink(shrink::Shrink),
+    Corpus(corpus::Corpus),
 }
 
 impl Arguments {
@@ -39,6 +42,7 @@ impl Arguments {
             Command::Run(run) => run.run(),
             Command::Replay(replay) => replay.run(),
             Command::Shrink(shrink) => shrink.run(),
+            Command::Corpus(corpus) => corpus.run(),
         };
         match ended {
             Ok(End::Clean) => ExitCode::SUCCESS,
@@ -80,7 +84,7 @@ fn load(what: &str, seed: Option<u64>) -> Result<Scenario, String> {
 /// A scenario as TOML or JSON, or a record of one.
 fn read_scenario(path: &Path) -> Result<Scenario, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    scenario::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+    scenario_in(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), String> {

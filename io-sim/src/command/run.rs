@@ -5,17 +5,21 @@ use super::{End, command_for, processors, read_scenario};
 use clap::Args;
 use cpu_time::ProcessTime;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use vowmq_sim::campaign::{Campaign, Summary};
+use vowmq_sim::campaign::{Campaign, Failure};
+use vowmq_sim::outcome::Checker;
 use vowmq_sim::scenario::Scenario;
 
 /// Fresh seeds begin below this, so that they stay short enough to be read out.
 const FRESH_BELOW: u64 = 1_000_000_000_000;
+/// Failures of each checker that are printed when they are found.
+const SHOWN_EACH: u64 = 3;
 
 /// Runs the scenarios of many seeds, or one scenario under many seeds.
 ///
@@ -70,10 +74,11 @@ impl Run {
             stop: stop_on_signal()?,
         };
         let bar = self.bar(&seeds);
-        let mut runs = 0;
+        let (mut runs, mut failed) = (0, BTreeMap::new());
         let summary = campaign.run(&mut |own| {
             runs += own.runs;
-            self.progress(&bar, begin, runs, own);
+            self.print_failures(&bar, &own.failures, &mut failed);
+            self.move_bar(&bar, begin, runs);
         });
         bar.finish_and_clear();
         let report = Report {
@@ -120,13 +125,24 @@ impl Run {
         bar.with_style(style)
     }
 
-    /// Moves the bar to so many runs, and prints above it what failed in the last one.
-    fn progress(&self, bar: &ProgressBar, begin: Instant, runs: u64, own: &Summary) {
-        for failure in &own.failures {
-            let replay = command_for("replay", failure.seed, self.scenario.as_deref());
-            let text = format!("BROKEN: {}\n  {replay} --trace", failure.violation);
+    /// Prints what failed above the bar, of each checker the first few.
+    fn print_failures(&self, bar: &ProgressBar, failures: &[Failure], failed: &mut BTreeMap<Checker, u64>) {
+        for failure in failures {
+            let count = failed.entry(failure.violation.checker).or_default();
+            *count += 1;
+            let text = if *count <= SHOWN_EACH {
+                let replay = command_for("replay", failure.seed, self.scenario.as_deref());
+                format!("BROKEN: {}\n  {replay} --trace", failure.violation)
+            } else if *count == SHOWN_EACH + 1 {
+                format!("further seeds that fail {} are only counted", failure.violation.checker)
+            } else {
+                continue;
+            };
             bar.suspend(|| if self.json { eprintln!("{text}") } else { println!("{text}") });
         }
+    }
+
+    fn move_bar(&self, bar: &ProgressBar, begin: Instant, runs: u64) {
         if self.minutes.is_some() {
             bar.set_message(runs.to_string());
             bar.set_position(begin.elapsed().as_millis() as u64);

@@ -4,6 +4,7 @@ use super::{End, load, write_file};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
+use vowmq_sim::corpus::Record;
 use vowmq_sim::scenario::Scenario;
 use vowmq_sim::shrink::shrink;
 use vowmq_sim::words;
@@ -16,7 +17,8 @@ use vowmq_sim::words;
 #[derive(Args)]
 #[command(after_help = "Examples:
   vowmq-sim shrink 170277
-  vowmq-sim shrink scenario.toml --seed 12 --out small.json")]
+  vowmq-sim shrink scenario.toml --seed 12 --out small.json
+  vowmq-sim shrink 170277 --record --why \"Acks were forgotten.\" --out corpus/runs/forgotten-acks.json")]
 pub(super) struct Shrink {
     /// A seed or a file.
     what: String,
@@ -26,6 +28,12 @@ pub(super) struct Shrink {
     /// Where to write it; shrunk-CHECKER-SEED.json by default.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write a record for corpus/runs instead, with --why.
+    #[arg(long, requires = "why")]
+    record: bool,
+    /// What was wrong, in a sentence or two.
+    #[arg(long, value_name = "TEXT", requires = "record")]
+    why: Option<String>,
     /// About so long. Work is counted, not time, so that the same input gives the same output on every machine.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
@@ -42,8 +50,13 @@ impl Shrink {
         let small = &shrunk.scenario;
         let out =
             self.out.unwrap_or_else(|| format!("shrunk-{}-{}.json", claim.checker, scenario.seed).into());
-        let text = serde_json::to_string_pretty(small).map_err(|error| error.to_string())?;
-        write_file(&out, &(text + "\n"))?;
+        match self.why {
+            Some(why) => Record::of(small.clone(), why)?.write(&out)?,
+            None => {
+                let text = serde_json::to_string_pretty(small).map_err(|error| error.to_string())?;
+                write_file(&out, &(text + "\n"))?;
+            }
+        }
         let replay = format!("vowmq-sim replay {} --trace", out.display());
         let seconds = begin.elapsed().as_secs_f64();
         if self.json {
