@@ -26,6 +26,7 @@ mod model;
 mod network;
 pub mod outcome;
 mod payload;
+pub mod planted;
 mod run;
 pub mod scenario;
 mod schedule;

@@ -2,9 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use vowmq_sim::campaign::Campaign;
+use vowmq_sim::claim::Claim;
 use vowmq_sim::corpus::replay_all;
-use vowmq_sim::scenario::{self, Scenario};
-use vowmq_sim::{generate, run_traced};
+use vowmq_sim::outcome::Checker;
+use vowmq_sim::planted::{Bug, Workshop};
+use vowmq_sim::scenario::{self, Scenario, Sync};
+use vowmq_sim::shrink::shrink;
+use vowmq_sim::{generate, run, run_traced};
 
 /// Runs of each written scenario, each with other residual choices.
 const RUNS_EACH: u64 = 60;
@@ -88,5 +92,38 @@ fn a_seed_means_one_run() {
         assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
         assert_eq!(first.trace, second.trace, "seed {seed}");
         assert_eq!(first.counts, second.counts, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_broker_that_breaks_its_word_is_shrunk_to_what_shows_it() {
+    // Broken: a failure would be handed over with all that happened to be around it.
+    for seed in 0..40 {
+        let mut scenario = generate(seed);
+        scenario.broker.sync = Sync::Never;
+        let Some(violation) = run(&scenario).violation.filter(|broken| broken.checker != Checker::Panic)
+        else {
+            continue;
+        };
+        let (claim, shrunk) = shrink(&scenario, 5).expect("it fails");
+        let small = &shrunk.scenario;
+        assert_eq!(claim, Claim::of(&violation, &scenario), "seed {seed}");
+        let again = run(small).violation.expect("what is shrunk still fails");
+        assert_eq!(claim, Claim::of(&again, small), "seed {seed}");
+        assert!(small.size() <= 12 && small.size() <= scenario.size(), "seed {seed}: {}", small.size());
+    }
+}
+
+#[test]
+fn every_planted_bug_can_be_planted_and_taken_out() {
+    // Broken: a planted bug whose place in the sources has changed, so that nobody hunts it any more.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let bugs = Bug::read_all(&root.join("corpus/planted-bugs")).expect("every header can be read");
+    assert!(!bugs.is_empty(), "the patches are where they were");
+    let folder = tempfile::tempdir().expect("a directory");
+    let workshop = Workshop::new(&root, folder.path()).expect("the sources can be copied");
+    for bug in bugs {
+        let done = workshop.apply(&bug, false).and_then(|()| workshop.apply(&bug, true));
+        assert_eq!(done, Ok(()), "{}", bug.name);
     }
 }

@@ -1,6 +1,7 @@
 //! What `vowmq-sim` can do, one file a command. Exit 0: every promise was kept; 1: one was broken, or something did not
 //! show what it is for; 2: a mistake on the command line or in a file.
 
+mod bugs;
 mod corpus;
 mod replay;
 mod report;
@@ -33,6 +34,7 @@ enum Command {
     Replay(replay::Replay),
     Shrink(shrink::Shrink),
     Corpus(corpus::Corpus),
+    Bugs(bugs::Bugs),
 }
 
 impl Arguments {
@@ -43,6 +45,7 @@ impl Arguments {
             Command::Replay(replay) => replay.run(),
             Command::Shrink(shrink) => shrink.run(),
             Command::Corpus(corpus) => corpus.run(),
+            Command::Bugs(bugs) => bugs.run(),
         };
         match ended {
             Ok(End::Clean) => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@ use crate::fault::When;
 use crate::scenario::Scenario;
 use crate::watch::run_watched;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
     /// Nothing begins after the failure; no last power cut, if it is not for that; and a short phase of faults.
@@ -29,7 +30,8 @@ impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
         }
     }
 
-    /// A fault that waits for a number of operations, writes or syncs gets the time at which it set in.
+    /// A fault that waits for a number of operations, writes or syncs gets the time at which it set in, or becomes a
+    /// power cut at a time at which the process ended: then it stays where it is when others go.
     pub(super) fn moments_as_times(&mut self) {
         for index in (0..self.scenario.faults.len()).rev() {
             let fault = &self.scenario.faults[index];
@@ -40,10 +42,22 @@ impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
             let Some(outcome) = run_watched(&self.scenario, true) else { return };
             self.runs += 1;
             self.left = self.left.saturating_sub(outcome.counts.broker_inputs);
-            let set_in = outcome.trace.iter().find(|line| line.ends_with(&words));
-            if let Some(at_us) = set_in.and_then(|line| time_of(line)) {
-                let path = format!("/faults/{index}/when");
-                self.propose(|scenario| put(scenario, &path, json!({ "at_us": at_us })));
+            let times = |ending: &str| {
+                let lines = outcome.trace.iter().filter(|line| line.ends_with(ending));
+                lines.filter_map(|line| time_of(line)).collect::<BTreeSet<u64>>()
+            };
+            let when = format!("/faults/{index}/when");
+            let timed = times(&words)
+                .into_iter()
+                .any(|at_us| self.propose(|scenario| put(scenario, &when, json!({ "at_us": at_us }))));
+            if timed {
+                continue;
+            }
+            for at_us in times(" is cut").union(&times(" is killed")) {
+                let cut = json!({ "kind": "power_cut", "when": { "at_us": at_us }, "down_us": 1_000 });
+                if self.propose(|scenario| put(scenario, &format!("/faults/{index}"), cut)) {
+                    break;
+                }
             }
         }
     }
