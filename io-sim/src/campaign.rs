@@ -1,21 +1,43 @@
 //! Many runs: seeds shared out among threads, a part of them run twice, everything counted.
 
+use crate::coverage;
 use crate::effects::Effects;
 use crate::outcome::{Checker, Counts, Outcome, Violation};
 use crate::scenario::Scenario;
-use crate::{generate, run};
+use crate::watch::{self, RUN_MAX};
+use crate::{generate, run, run_traced};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
+use vowmq_core::marks;
 
 /// Of so many seeds one is run twice and compared.
 const TWICE_EVERY: u64 = 16;
-/// Runs take well below a second. Simulated time and events are bounded, but a broker that goes round in circles
-/// within one call lets neither go on.
-const RUN_MAX: Duration = Duration::from_secs(60);
+/// How often clocks and signals are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// Lines of a trace that lead up to its first difference.
+const CONTEXT_LINES: usize = 5;
+
+/// Which runs, and until when. Where several ends are given, the first one counts; runs under way are finished.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// The seeds, in order.
+    pub seeds: Range<u64>,
+    /// Threads; at least one.
+    pub jobs: usize,
+    /// This one under each seed's choices, instead of those that the seeds generate.
+    pub scenario: Option<Scenario>,
+    /// Ends after the first failure. All smaller seeds have been run then.
+    pub until_failure: bool,
+    /// Ends at this time.
+    pub until: Option<Instant>,
+    /// Ends when somebody sets this.
+    pub stop: Arc<AtomicBool>,
+}
 
 /// What a campaign brought.
 #[derive(Clone, Debug, Default)]
@@ -26,9 +48,13 @@ pub struct Summary {
     pub compared: u64,
     /// The counts of all runs together.
     pub counts: Counts,
+    /// Faults that the scenarios order, by the effect that shows them at work.
+    pub ordered: Effects,
     /// What failed, by seed.
     pub failures: Vec<Failure>,
-    /// Effects that the scenario says it must have and that no run had.
+    /// How often each mark of the core was reached meanwhile in this process, in the order of `MARKS`.
+    pub marks: Vec<u64>,
+    /// Effects and marks that these runs must have had and had not.
     pub missed: Vec<String>,
 }
 
@@ -56,62 +82,80 @@ enum News {
 /// What one thread is at: a seed since that time. None if it has none.
 type Running = Option<(u64, Instant)>;
 
-/// Runs these seeds on so many threads. With a scenario, that one under each seed's choices. `each` is called
-/// after every run. A run without end is reported and left behind with its thread.
-pub fn campaign(seeds: Range<u64>, jobs: usize, scenario: Option<&Scenario>, each: &dyn Fn()) -> Summary {
-    let next = Arc::new(AtomicU64::new(seeds.start));
-    let (to_us, news) = mpsc::channel();
-    let mut working = jobs.max(1);
-    let mut running: Vec<Running> = vec![None; working];
-    for worker in 0..working {
-        let (next, scenario, to_us) = (next.clone(), scenario.cloned(), to_us.clone());
-        std::thread::spawn(move || {
-            let tell = |news| to_us.send((worker, news)).is_ok();
-            loop {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed >= seeds.end || !tell(News::Begins(seed)) {
-                    break;
+impl Campaign {
+    /// The scenarios of these seeds, on one thread, to the end.
+    pub fn new(seeds: Range<u64>) -> Campaign {
+        let stop = Arc::new(AtomicBool::new(false));
+        Campaign { seeds, jobs: 1, scenario: None, until_failure: false, until: None, stop }
+    }
+
+    /// Runs them. `each` is called after every run with what it brought. A run without end is reported and left behind
+    /// with its thread.
+    pub fn run(&self, each: &mut dyn FnMut(&Summary)) -> Summary {
+        let next = Arc::new(AtomicU64::new(self.seeds.start));
+        let (to_us, news) = mpsc::channel();
+        let mut working = self.jobs.max(1);
+        let mut running: Vec<Running> = vec![None; working];
+        for worker in 0..working {
+            let (campaign, next, to_us) = (self.clone(), next.clone(), to_us.clone());
+            std::thread::spawn(move || campaign.work(worker, &next, &to_us));
+        }
+        let mut summary = Summary::default();
+        let marks_before = marks::counts();
+        while working > 0 {
+            let mut ended = Vec::new();
+            match news.recv_timeout(LOOK) {
+                Ok((worker, News::Begins(seed))) => running[worker] = Some((seed, Instant::now())),
+                Ok((worker, News::Ends(own))) => {
+                    running[worker] = None;
+                    ended.push(own);
                 }
-                let mut own = Summary::default();
-                own.take(seed, scenario.as_ref());
-                tell(News::Ends(own));
+                Ok((_, News::Rests)) => working -= 1,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
-            tell(News::Rests);
-        });
-    }
-    let mut summary = Summary::default();
-    while working > 0 {
-        match news.recv_timeout(Duration::from_secs(1)) {
-            Ok((worker, News::Begins(seed))) => running[worker] = Some((seed, Instant::now())),
-            Ok((worker, News::Ends(own))) => {
-                running[worker] = None;
+            for endless in running.iter_mut().filter(|running| is_endless(running)) {
+                working -= 1;
+                ended.extend(endless.take().map(|(seed, _)| endless_run(seed)));
+            }
+            for own in ended {
+                each(&own);
                 summary.add(own);
-                each();
             }
-            Ok((_, News::Rests)) => working -= 1,
-            Err(_) => {}
+            let failed = self.until_failure && !summary.failures.is_empty();
+            if failed || self.until.is_some_and(|until| Instant::now() >= until) {
+                self.stop.store(true, Ordering::Relaxed);
+            }
         }
-        for endless in running.iter_mut().filter(|running| is_endless(running)) {
-            working -= 1;
-            summary.failures.extend(endless.take().map(|(seed, _)| endless_run(seed)));
-        }
+        summary.failures.sort_by_key(|failure| failure.seed);
+        let (ordered, had) = (&summary.ordered, &summary.counts.effects);
+        summary.missed = coverage::missed(summary.runs, self.scenario.as_ref(), ordered, had);
+        summary.marks = marks::counts().iter().zip(marks_before).map(|(now, before)| now - before).collect();
+        summary.missed.extend(coverage::missed_marks(summary.runs, self.scenario.as_ref(), &summary.marks));
+        summary
     }
-    summary.failures.sort_by_key(|failure| failure.seed);
-    let wanted = scenario.map_or(&[][..], |scenario| &scenario.must_reach);
-    let missed = wanted.iter().filter(|name| summary.counts.effects.of(name) == 0);
-    summary.missed = missed.cloned().collect();
-    summary
+
+    fn work(&self, worker: usize, next: &AtomicU64, to_us: &Sender<(usize, News)>) {
+        let tell = |news| to_us.send((worker, news)).is_ok();
+        while !self.stop.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= self.seeds.end || !tell(News::Begins(seed)) {
+                break;
+            }
+            let mut own = Summary::default();
+            own.take(seed, self.scenario.as_ref());
+            tell(News::Ends(own));
+        }
+        tell(News::Rests);
+    }
 }
 
 fn is_endless(running: &Running) -> bool {
     running.is_some_and(|(_, since)| since.elapsed() > RUN_MAX)
 }
 
-fn endless_run(seed: u64) -> Failure {
-    let text =
-        format!("it has not come to an end after {} s: something goes round in circles", RUN_MAX.as_secs());
-    let violation = Violation { checker: Checker::Progress, subject: "run".to_owned(), text, at_us: 0 };
-    Failure { seed, violation, size: usize::MAX }
+fn endless_run(seed: u64) -> Summary {
+    let failure = Failure { seed, violation: watch::endless(), size: usize::MAX };
+    Summary { runs: 1, failures: vec![failure], ..Summary::default() }
 }
 
 impl Summary {
@@ -140,39 +184,76 @@ impl Summary {
         let mut outcome = run(&scenario);
         if seed.is_multiple_of(TWICE_EVERY) {
             self.compared += 1;
-            compare(&mut outcome, &run(&scenario));
+            if outcome.trace_hash != run(&scenario).trace_hash {
+                outcome.violation = Some(two_courses(&run_traced(&scenario), &run_traced(&scenario)));
+            }
         }
         self.runs += 1;
-        add_counts(&mut self.counts, &outcome.counts);
+        self.counts.add(&outcome.counts);
+        scenario.faults.iter().for_each(|fault| self.ordered.count(fault.effect()));
         if let Some(violation) = outcome.violation {
-            let operations: usize = scenario.clients.iter().map(|client| client.operations.len()).sum();
-            self.failures.push(Failure { seed, violation, size: operations + scenario.faults.len() });
+            self.failures.push(Failure { seed, violation, size: scenario.size() });
         }
     }
 
     fn add(&mut self, other: Summary) {
         self.runs += other.runs;
         self.compared += other.compared;
-        add_counts(&mut self.counts, &other.counts);
+        self.counts.add(&other.counts);
+        self.ordered.add(&other.ordered);
         self.failures.extend(other.failures);
     }
 }
 
-fn compare(outcome: &mut Outcome, again: &Outcome) {
-    if outcome.trace_hash != again.trace_hash {
-        let text = "run twice, it took two courses".to_owned();
-        let at_us = outcome.counts.simulated_us.min(again.counts.simulated_us);
-        let subject = "run".to_owned();
-        outcome.violation = Some(Violation { checker: Checker::Determinism, subject, text, at_us });
+/// The violation of a run that took two courses: where they part, and what led up to it.
+fn two_courses(first: &Outcome, second: &Outcome) -> Violation {
+    let at_us = first.counts.simulated_us.min(second.counts.simulated_us);
+    let violation =
+        |text| Violation { checker: Checker::Determinism, subject: "run".to_owned(), text, at_us };
+    let longest = first.trace.len().max(second.trace.len());
+    let Some(parted) = (0..longest).find(|line| first.trace.get(*line) != second.trace.get(*line)) else {
+        let text = "run twice, it took two courses; run twice again with a trace, it took one, so that the \
+                    difference cannot be shown";
+        return violation(text.to_owned());
+    };
+    let mut lines =
+        vec![format!("run twice, it took two courses; line {} is the first to differ", parted + 1)];
+    let context = parted.saturating_sub(CONTEXT_LINES)..parted;
+    lines.extend(first.trace[context].iter().map(|line| format!("       | {line}")));
+    for (name, outcome) in [("first ", first), ("second", second)] {
+        let line = outcome.trace.get(parted).map_or("(it has ended)", String::as_str);
+        lines.push(format!("{name} | {line}"));
     }
+    violation(lines.join("\n"))
 }
 
-fn add_counts(sum: &mut Counts, counts: &Counts) {
-    sum.broker_inputs += counts.broker_inputs;
-    sum.simulated_us += counts.simulated_us;
-    sum.packets += counts.packets;
-    sum.deliveries += counts.deliveries;
-    sum.crashes += counts.crashes;
-    let effects: &Effects = &counts.effects;
-    sum.effects.add(effects);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traced(lines: &[&str]) -> Outcome {
+        Outcome { trace: lines.iter().map(|line| (*line).to_owned()).collect(), ..Outcome::default() }
+    }
+
+    /// Were it to fail, a run that cannot be repeated would be reported without a place to look at.
+    #[test]
+    fn the_first_difference_is_shown_with_what_led_up_to_it() {
+        let first = traced(&["1", "2", "3", "4", "5", "6", "left", "8"]);
+        let second = traced(&["1", "2", "3", "4", "5", "6", "right"]);
+        let text = two_courses(&first, &second).text;
+        assert_eq!(
+            text.lines().collect::<Vec<_>>(),
+            [
+                "run twice, it took two courses; line 7 is the first to differ",
+                "       | 2",
+                "       | 3",
+                "       | 4",
+                "       | 5",
+                "       | 6",
+                "first  | left",
+                "second | right",
+            ]
+        );
+        assert!(two_courses(&traced(&["1"]), &traced(&["1", "2"])).text.contains("first  | (it has ended)"));
+    }
 }

@@ -1,9 +1,10 @@
 //! How often each fault and each peculiarity took effect: a fault that does nothing is a test that lies.
 
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Counters by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Effects(BTreeMap<&'static str, u64>);
 
 impl Effects {

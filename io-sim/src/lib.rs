@@ -13,8 +13,11 @@
 
 pub mod campaign;
 mod chance;
+pub mod claim;
 mod client;
 mod clock;
+pub mod corpus;
+pub mod coverage;
 mod disk;
 pub mod effects;
 pub mod exhaust;
@@ -26,11 +29,15 @@ mod model;
 mod network;
 pub mod outcome;
 mod payload;
+pub mod planted;
 mod run;
 pub mod scenario;
 mod schedule;
+pub mod shrink;
 mod tap;
 mod trace;
+pub mod watch;
+pub mod words;
 mod world;
 
 pub use disk::CutSize;

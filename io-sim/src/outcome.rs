@@ -4,10 +4,14 @@ use crate::disk::CutSize;
 use crate::effects::Effects;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use strum::{Display, EnumIter, EnumString};
 
-/// Which promise was broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Which promise was broken. Written as in `ack-before-disk`.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display, EnumIter, EnumString,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Checker {
     /// An answer left before what it asserts was on the disk.
     AckBeforeDisk,
@@ -57,37 +61,6 @@ pub enum Checker {
     Determinism,
 }
 
-impl fmt::Display for Checker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Checker::AckBeforeDisk => "ack-before-disk",
-            Checker::Loss => "loss",
-            Checker::Duplicate => "duplicate",
-            Checker::Order => "order",
-            Checker::Invented => "invented",
-            Checker::Overwrite => "overwrite",
-            Checker::SessionPresent => "session-present",
-            Checker::Retained => "retained",
-            Checker::CameBack => "came-back",
-            Checker::Redelivery => "redelivery",
-            Checker::PacketId => "packet-id",
-            Checker::Window => "window",
-            Checker::Will => "will",
-            Checker::Progress => "progress",
-            Checker::Recovery => "recovery",
-            Checker::Refusal => "refusal",
-            Checker::Damage => "damage",
-            Checker::Halt => "halt",
-            Checker::Drop => "drop",
-            Checker::Codec => "codec",
-            Checker::Protocol => "protocol",
-            Checker::Panic => "panic",
-            Checker::Determinism => "determinism",
-        };
-        f.pad(name)
-    }
-}
-
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
@@ -135,7 +108,7 @@ pub struct Course {
 }
 
 /// What was counted in a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Calls of the broker's `handle`.
     pub broker_inputs: u64,
@@ -149,4 +122,16 @@ pub struct Counts {
     pub crashes: u64,
     /// Faults and peculiarities that took effect.
     pub effects: Effects,
+}
+
+impl Counts {
+    /// Adds what was counted in other runs.
+    pub fn add(&mut self, other: &Counts) {
+        self.broker_inputs += other.broker_inputs;
+        self.simulated_us += other.simulated_us;
+        self.packets += other.packets;
+        self.deliveries += other.deliveries;
+        self.crashes += other.crashes;
+        self.effects.add(&other.effects);
+    }
 }

@@ -534,6 +534,11 @@ impl Scenario {
         }
     }
 
+    /// Operations and faults together.
+    pub fn size(&self) -> usize {
+        self.clients.iter().map(|client| client.operations.len()).sum::<usize>() + self.faults.len()
+    }
+
     /// What its clients do, all together.
     pub fn operations(&self) -> u64 {
         self.clients.iter().flat_map(|client| &client.operations).map(|at| at.action.operations()).sum()

@@ -1,0 +1,111 @@
+//! What `vowmq-sim` can do, one file a command. Exit 0: every promise was kept; 1: one was broken, or something did not
+//! show what it is for; 2: a mistake on the command line or in a file.
+
+mod bugs;
+mod corpus;
+mod replay;
+mod report;
+mod run;
+mod shrink;
+
+use clap::{Parser, Subcommand};
+use std::path::Path;
+use std::process::ExitCode;
+use vowmq_sim::corpus::scenario_in;
+use vowmq_sim::generate;
+use vowmq_sim::scenario::Scenario;
+
+/// Simulates vowmq on a network that breaks and a disk that loses its power, and checks every promise.
+///
+/// Everything that happens in a run follows from its scenario, so that every failure can be replayed. A seed stands for
+/// the scenario that it generates; people write scenarios as TOML (see sim-scenarios/).
+#[derive(Parser)]
+#[command(name = "vowmq-sim", version, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 every promise was kept; 1 a violation was found; 2 usage.";
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Run),
+    Replay(replay::Replay),
+    Shrink(shrink::Shrink),
+    Corpus(corpus::Corpus),
+    Bugs(bugs::Bugs),
+}
+
+impl Arguments {
+    /// Does what was asked for.
+    pub(crate) fn run(self) -> ExitCode {
+        let ended = match self.command {
+            Command::Run(run) => run.run(),
+            Command::Replay(replay) => replay.run(),
+            Command::Shrink(shrink) => shrink.run(),
+            Command::Corpus(corpus) => corpus.run(),
+            Command::Bugs(bugs) => bugs.run(),
+        };
+        match ended {
+            Ok(End::Clean) => ExitCode::SUCCESS,
+            Ok(End::Broken) => ExitCode::from(1),
+            Err(words) => {
+                eprintln!("error: {words}");
+                ExitCode::from(2)
+            }
+        }
+    }
+}
+
+/// How a command ended; an error is a mistake in what was asked for, in words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Clean,
+    Broken,
+}
+
+impl End {
+    fn clean(clean: bool) -> End {
+        if clean { End::Clean } else { End::Broken }
+    }
+}
+
+/// The scenario of a seed, or that in a file with perhaps another seed.
+fn load(what: &str, seed: Option<u64>) -> Result<Scenario, String> {
+    match (what.parse::<u64>(), seed) {
+        (Ok(_), Some(_)) => Err("--seed goes with a file; here a seed is given already".to_owned()),
+        (Ok(number), None) => Ok(generate(number)),
+        (Err(_), _) => {
+            let mut scenario = read_scenario(Path::new(what))?;
+            scenario.seed = seed.unwrap_or(scenario.seed);
+            Ok(scenario)
+        }
+    }
+}
+
+/// A scenario as TOML or JSON, or a record of one.
+fn read_scenario(path: &Path) -> Result<Scenario, String> {
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        return vowmq_sim::scenario::read(path);
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    scenario_in(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The command that does this with the run of a seed.
+fn command_for(verb: &str, seed: u64, file: Option<&Path>) -> String {
+    match file {
+        Some(file) => format!("vowmq-sim {verb} {} --seed {seed}", file.display()),
+        None => format!("vowmq-sim {verb} {seed}"),
+    }
+}
+
+/// As many threads as there are processors.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

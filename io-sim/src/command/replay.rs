@@ -1,0 +1,69 @@
+//! `vowmq-sim replay`: one scenario again.
+
+use super::{End, load, report};
+use clap::Args;
+use std::io::{BufWriter, Write};
+use vowmq_sim::outcome::Outcome;
+use vowmq_sim::watch::{endless, run_watched};
+
+/// Runs one scenario again: that of a seed, or one in a file.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  vowmq-sim replay 170277 --trace | less
+  vowmq-sim replay corpus/runs/held-will-replaced-at-takeover.json
+  vowmq-sim replay 170277 --show > scenario.json")]
+pub(super) struct Replay {
+    /// A seed or a file.
+    what: String,
+    /// With a file: another seed for what the scenario leaves open.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Print everything that happens.
+    #[arg(long)]
+    trace: bool,
+    /// Print the scenario as JSON instead of running it.
+    #[arg(long)]
+    show: bool,
+    /// Print the outcome as JSON, without the trace.
+    #[arg(long, conflicts_with_all = ["trace", "show"])]
+    json: bool,
+}
+
+impl Replay {
+    pub(super) fn run(self) -> Result<End, String> {
+        let scenario = load(&self.what, self.seed)?;
+        if self.show {
+            println!("{}", serde_json::to_string_pretty(&scenario).map_err(|error| error.to_string())?);
+            return Ok(End::Clean);
+        }
+        if !scenario.why.is_empty() && !self.json {
+            println!("{}", scenario.why.trim());
+        }
+        let outcome = run_watched(&scenario, self.trace)
+            .unwrap_or_else(|| Outcome { violation: Some(endless()), ..Outcome::default() });
+        let end = End::clean(outcome.violation.is_none());
+        if self.json {
+            let all = serde_json::json!({
+                "trace_hash": format!("{:016x}", outcome.trace_hash),
+                "violation": outcome.violation,
+                "counts": outcome.counts,
+            });
+            println!("{all}");
+            return Ok(end);
+        }
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        for line in &outcome.trace {
+            if writeln!(out, "{line}").is_err() {
+                return Ok(end); // whoever reads has enough
+            }
+        }
+        drop(out);
+        println!("{}; trace {:016x}", report::counted(&outcome.counts), outcome.trace_hash);
+        report::print_effects(&outcome.counts.effects);
+        match outcome.violation {
+            Some(violation) => println!("BROKEN: {violation}"),
+            None => println!("every promise was kept"),
+        }
+        Ok(end)
+    }
+}
