@@ -95,7 +95,7 @@ impl Bugs {
         let clean = bugs.iter().zip(&results).all(|(bug, result)| is_right(bug, result));
         if self.json {
             let rows: Vec<Value> = bugs.iter().zip(&results).map(|(bug, result)| row(bug, result)).collect();
-            println!("{}", json!({ "bugs": rows, "clean": clean }));
+            say!("{}", json!({ "bugs": rows, "clean": clean }));
         } else {
             print_overall(&results);
         }
@@ -191,15 +191,15 @@ fn print_row(bug: &Bug, result: &Result<Caught, String>) {
             let wrong =
                 if is_right(bug, result) { "" } else { "  WRONG REASON: its header does not expect this" };
             let checkers: Vec<String> = caught.checkers.iter().map(Checker::to_string).collect();
-            println!(
-                "{name:<44} {:>5} seeds, worst {:>5} {:>7.1} CPU s  shrunk to {size:>2}  {}{wrong}",
+            say!(
+                "{name:<44} {:>5} seeds, worst {:>5} {:>7.2} CPU s  shrunk to {size:>2}  {}{wrong}",
                 caught.seeds,
                 caught.seeds_worst,
                 caught.cpu_seconds,
                 checkers.join(", ")
             );
         }
-        Err(error) => println!("{name:<44} {error}"),
+        Err(error) => say!("{name:<44} {error}"),
     }
 }
 
@@ -225,7 +225,7 @@ fn row(bug: &Bug, result: &Result<Caught, String>) -> Value {
 /// Medians and the worst of those that were caught.
 fn print_overall(results: &[Result<Caught, String>]) {
     let caught: Vec<&Caught> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
-    println!("{} of {} caught", caught.len(), results.len());
+    say!("{} of {} caught", caught.len(), results.len());
     let numbers = |number: &dyn Fn(&Caught) -> Option<f64>| -> Vec<f64> {
         let mut numbers: Vec<f64> = caught.iter().filter_map(|caught| number(caught)).collect();
         numbers.sort_by(f64::total_cmp);
@@ -238,7 +238,7 @@ fn print_overall(results: &[Result<Caught, String>]) {
         ("operations and faults", numbers(&|caught| Some(caught.shrunk.as_ref().ok()?.0 as f64))),
     ] {
         if let (Some(median), Some(worst)) = (numbers.get(numbers.len() / 2), numbers.last()) {
-            println!("{name:>24}: median {median:.1}, worst {worst:.1}");
+            say!("{name:>24}: median {median:.2}, worst {worst:.2}");
         }
     }
 }

@@ -37,18 +37,18 @@ impl Corpus {
             let name = name.file_name().ok_or_else(|| format!("{what} has no name"))?;
             let path = self.directory.join(name);
             Record::of(load(what, None)?, why)?.write(&path)?;
-            println!("recorded as {}; when it is mended: vowmq-sim corpus --accept", path.display());
+            say!("recorded as {}; when it is mended: vowmq-sim corpus --accept", path.display());
             return Ok(End::Clean);
         }
         let entries = replay_all(&self.directory)?;
         for entry in &entries {
-            println!("{}: {}", entry.path.display(), entry.kept);
+            say!("{}: {}", entry.path.display(), entry.kept);
             if self.accept {
                 accept(entry)?;
             }
         }
         let well = entries.iter().filter(|entry| entry.kept.is_well()).count();
-        println!("{well} of {} recorded runs keep every promise and show what they are for", entries.len());
+        say!("{well} of {} recorded runs keep every promise and show what they are for", entries.len());
         Ok(End::clean(well == entries.len()))
     }
 }

@@ -1,6 +1,14 @@
 //! What `vowmq-sim` can do, one file a command. Exit 0: every promise was kept; 1: one was broken, or something did not
 //! show what it is for; 2: a mistake on the command line or in a file.
 
+/// Prints a line. Whoever reads may have had enough and gone: that ends nothing, and changes no exit code.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($words)*);
+    }};
+}
+
 mod bugs;
 mod corpus;
 mod replay;

@@ -33,11 +33,11 @@ impl Replay {
     pub(super) fn run(self) -> Result<End, String> {
         let scenario = load(&self.what, self.seed)?;
         if self.show {
-            println!("{}", serde_json::to_string_pretty(&scenario).map_err(|error| error.to_string())?);
+            say!("{}", serde_json::to_string_pretty(&scenario).map_err(|error| error.to_string())?);
             return Ok(End::Clean);
         }
         if !scenario.why.is_empty() && !self.json {
-            println!("{}", scenario.why.trim());
+            say!("{}", scenario.why.trim());
         }
         let outcome = run_watched(&scenario, self.trace)
             .unwrap_or_else(|| Outcome { violation: Some(endless()), ..Outcome::default() });
@@ -48,7 +48,7 @@ impl Replay {
                 "violation": outcome.violation,
                 "counts": outcome.counts,
             });
-            println!("{all}");
+            say!("{all}");
             return Ok(end);
         }
         let mut out = BufWriter::new(std::io::stdout().lock());
@@ -58,11 +58,11 @@ impl Replay {
             }
         }
         drop(out);
-        println!("{}; trace {:016x}", report::counted(&outcome.counts), outcome.trace_hash);
+        say!("{}; trace {:016x}", report::counted(&outcome.counts), outcome.trace_hash);
         report::print_effects(&outcome.counts.effects);
         match outcome.violation {
-            Some(violation) => println!("BROKEN: {violation}"),
-            None => println!("every promise was kept"),
+            Some(violation) => say!("BROKEN: {violation}"),
+            None => say!("every promise was kept"),
         }
         Ok(end)
     }

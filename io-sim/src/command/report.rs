@@ -25,7 +25,7 @@ impl Report<'_> {
     pub(super) fn print(&self) {
         let (summary, counts) = (self.summary, &self.summary.counts);
         let rate = |count: u64| count as f64 / self.elapsed.as_secs_f64().max(1e-9);
-        println!(
+        say!(
             "{} seeds from {} on ({} of them run twice) in {:.1} s: {:.0} seeds and {:.0} broker inputs a second",
             summary.runs,
             self.first_seed,
@@ -34,24 +34,20 @@ impl Report<'_> {
             rate(summary.runs),
             rate(counts.broker_inputs)
         );
-        println!("{}", counted(counts));
+        say!("{}", counted(counts));
         print_effects(&counts.effects);
         for name in &summary.missed {
-            println!("{}", self.missed(name));
+            say!("{}", self.missed(name));
         }
         for (checker, failures) in summary.by_checker() {
             let shortest = failures[0];
-            println!(
-                "BROKEN: {checker}, by {} seeds; the shortest is seed {}:",
-                failures.len(),
-                shortest.seed
-            );
-            println!("  {}", shortest.violation);
-            println!("  {}", self.replay(shortest));
-            println!("  {}", self.shrink(shortest));
+            say!("BROKEN: {checker}, by {} seeds; the shortest is seed {}:", failures.len(), shortest.seed);
+            say!("  {}", shortest.violation);
+            say!("  {}", self.replay(shortest));
+            say!("  {}", self.shrink(shortest));
         }
         if summary.is_clean() {
-            println!("every promise was kept");
+            say!("every promise was kept");
         }
     }
 
@@ -87,7 +83,7 @@ impl Report<'_> {
             "failures": failures,
             "missed": summary.missed,
         });
-        println!("{all}");
+        say!("{all}");
     }
 
     /// Writes it as JUnit XML: one test case a checker, and one for what had to be reached.
@@ -163,6 +159,6 @@ pub(super) fn counted(counts: &Counts) -> String {
 /// The effects, one a line.
 pub(super) fn print_effects(effects: &Effects) {
     for (name, count) in effects.iter() {
-        println!("  {count:>12}  {name}");
+        say!("  {count:>12}  {name}");
     }
 }

@@ -62,7 +62,7 @@ impl Run {
         let seeds = self.seeds(scenario.as_ref())?;
         if seeds.end == u64::MAX {
             let note = format!("seeds from {} on; Ctrl-C ends with the summary", seeds.start);
-            if self.json { eprintln!("{note}") } else { println!("{note}") }
+            if self.json { eprintln!("{note}") } else { say!("{note}") }
         }
         let begin = Instant::now();
         let campaign = Campaign {
@@ -138,7 +138,7 @@ impl Run {
             } else {
                 continue;
             };
-            bar.suspend(|| if self.json { eprintln!("{text}") } else { println!("{text}") });
+            bar.suspend(|| if self.json { eprintln!("{text}") } else { say!("{text}") });
         }
     }
 

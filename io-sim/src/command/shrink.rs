@@ -71,19 +71,19 @@ impl Shrink {
                 "file": out,
                 "replay": replay,
             });
-            println!("{all}");
+            say!("{all}");
             return Ok(End::Broken);
         }
-        println!("{claim}, shrunk in {} runs and {seconds:.1} s", shrunk.runs);
+        say!("{claim}, shrunk in {} runs and {seconds:.1} s", shrunk.runs);
         if !shrunk.minimal {
-            println!("the time was over before nothing more could be taken away: more with --seconds");
+            say!("the time was over before nothing more could be taken away: more with --seconds");
         }
-        println!("{:>12} {:>10} {:>10}", "", "before", "after");
+        say!("{:>12} {:>10} {:>10}", "", "before", "after");
         for ((name, before), (_, after)) in sizes(&scenario).into_iter().zip(sizes(small)) {
-            println!("{name:>12} {before:>10} {after:>10}");
+            say!("{name:>12} {before:>10} {after:>10}");
         }
-        words::steps(small).iter().for_each(|step| println!("{step}"));
-        println!("{replay}");
+        words::steps(small).iter().for_each(|step| say!("{step}"));
+        say!("{replay}");
         Ok(End::Broken)
     }
 }
