@@ -139,11 +139,11 @@ impl Ledger {
 
     /// Goes to the next segment whose header continues the chain.
     fn next_segment(&mut self, disk: &Disk) -> bool {
+        // A store without a record is as good as none: another may begin in its place.
+        let begins = self.expected == Lsn(1);
         let continues = |header: &SegmentHeader| {
-            self.store.is_none_or(|store| store == header.store)
-                && header.first == self.expected
-                && header.previous == self.previous
-                && header.recovery_count >= self.recovery_count
+            let same = self.store == Some(header.store) && header.recovery_count >= self.recovery_count;
+            (begins || same) && header.first == self.expected && header.previous == self.previous
         };
         let next = disk.names_behind(self.place.0).find_map(|number| {
             match segment::parse(disk.platter(number, 0, SECTOR)?) {

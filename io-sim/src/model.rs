@@ -358,9 +358,9 @@ impl Model {
         }
     }
 
-    /// Whether sessions of clients that are away expire.
+    /// Whether sessions of clients that are away expire, and have done so under all settings.
     pub(crate) fn sessions_expire(&self) -> bool {
-        self.expiry_in_force
+        self.expiry_in_force && !self.expiry_may_be_off
     }
 
     /// From now on these limits are in force. What is on its way to clients is so by the limits before.
