@@ -11,6 +11,8 @@ macro_rules! say {
 
 mod bugs;
 mod corpus;
+mod exhaust;
+mod marks;
 mod replay;
 mod report;
 mod run;
@@ -41,6 +43,8 @@ enum Command {
     Run(run::Run),
     Replay(replay::Replay),
     Shrink(shrink::Shrink),
+    Exhaust(exhaust::Exhaust),
+    Marks(marks::Marks),
     Corpus(corpus::Corpus),
     Bugs(bugs::Bugs),
 }
@@ -52,6 +56,8 @@ impl Arguments {
             Command::Run(run) => run.run(),
             Command::Replay(replay) => replay.run(),
             Command::Shrink(shrink) => shrink.run(),
+            Command::Exhaust(exhaust) => exhaust.run(),
+            Command::Marks(marks) => marks.run(),
             Command::Corpus(corpus) => corpus.run(),
             Command::Bugs(bugs) => bugs.run(),
         };

@@ -2,11 +2,14 @@
 
 use super::{command_for, write_file};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use strum::IntoEnumIterator;
+use vowmq_core::marks::MARKS;
 use vowmq_sim::campaign::{Failure, Summary};
 use vowmq_sim::effects::Effects;
+use vowmq_sim::fault::EFFECTS;
 use vowmq_sim::outcome::{Checker, Counts};
 
 /// A campaign that is over.
@@ -35,6 +38,11 @@ impl Report<'_> {
             rate(counts.broker_inputs)
         );
         say!("{}", counted(counts));
+        say!("faults that took effect, of those ordered:");
+        for name in EFFECTS {
+            say!("  {:>12} of {:<8} {name}", counts.effects.of(name), summary.ordered.of(name));
+        }
+        say!("what else happened:");
         print_effects(&counts.effects);
         for name in &summary.missed {
             say!("{}", self.missed(name));
@@ -79,6 +87,7 @@ impl Report<'_> {
             "crashes": counts.crashes,
             "simulated_us": counts.simulated_us,
             "effects": counts.effects,
+            "marks": MARKS.iter().map(|(name, _)| *name).zip(&summary.marks).collect::<BTreeMap<_, _>>(),
             "ordered": summary.ordered,
             "failures": failures,
             "missed": summary.missed,
@@ -156,8 +165,15 @@ pub(super) fn counted(counts: &Counts) -> String {
     )
 }
 
-/// The effects, one a line.
+/// The effects that are no faults, one a line.
 pub(super) fn print_effects(effects: &Effects) {
+    for (name, count) in effects.iter().filter(|(name, _)| !EFFECTS.contains(name)) {
+        say!("  {count:>12}  {name}");
+    }
+}
+
+/// All effects of one run, one a line.
+pub(super) fn print_all_effects(effects: &Effects) {
     for (name, count) in effects.iter() {
         say!("  {count:>12}  {name}");
     }

@@ -25,7 +25,7 @@ const SHOWN_EACH: u64 = 3;
 ///
 /// Without --seeds it takes fresh seeds from a random start, which it prints, until --minutes are over, --until-failure
 /// ends it, or Ctrl-C, which ends with the summary too. A campaign of 1,000 generated seeds or more also fails when a
-/// kind of fault never took effect.
+/// kind of fault never took effect, one of 3,000 when a mark of the core was never reached.
 #[derive(Args)]
 #[command(after_help = "Examples:
   vowmq-sim run --seeds 0..2000
@@ -51,6 +51,9 @@ pub(super) struct Run {
     /// Print the summary as JSON; failures and progress go to standard error.
     #[arg(long)]
     json: bool,
+    /// Print how often each mark of the core was reached.
+    #[arg(long, conflicts_with = "json")]
+    marks: bool,
     /// Write the summary as JUnit XML too, one test case a checker.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -92,6 +95,9 @@ impl Run {
             report.print_json();
         } else {
             report.print();
+            if self.marks {
+                super::marks::print(&summary.marks);
+            }
         }
         if let Some(path) = &self.junit {
             report.write_junit(path)?;
@@ -153,7 +159,7 @@ impl Run {
 }
 
 /// Set by the first Ctrl-C; the second one ends the process at once.
-fn stop_on_signal() -> Result<Arc<AtomicBool>, String> {
+pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, String> {
     let stop = Arc::new(AtomicBool::new(false));
     let ours = stop.clone();
     let set = move || {
