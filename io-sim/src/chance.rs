@@ -19,6 +19,7 @@ pub(crate) enum Domain {
     Driver = 7,
     Crash = 8,
     BrokerSeed = 9,
+    Shell = 100,
 }
 
 /// The source of all residual choices of a run.

@@ -26,6 +26,7 @@ mod payload;
 mod run;
 pub mod scenario;
 mod schedule;
+pub mod shell;
 mod tap;
 mod trace;
 mod world;

@@ -1,5 +1,8 @@
 //! The command: `run` a campaign of seeds or one scenario, `replay` one of them.
 
+#[path = "command/shell.rs"]
+mod shell;
+
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{BufWriter, Write};
@@ -51,6 +54,8 @@ enum Command {
         #[arg(long)]
         show: bool,
     },
+    /// Runs the broker's real shell over a simulated network. Exit 1 if a promise was broken.
+    Shell(shell::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +74,7 @@ fn main() -> ExitCode {
             Ok(scenario) => replay(&scenario, trace),
             Err(words) => usage(&words),
         },
+        Command::Shell(arguments) => shell::run(&arguments),
     }
 }
 
