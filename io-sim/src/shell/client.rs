@@ -25,6 +25,8 @@ use turmoil::net::TcpStream;
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 /// Longest time until it comes back.
 const RECONNECT_MS_MAX: u64 = 300;
+/// Pings that a client without a flood may have unanswered.
+const PINGS_MAX: u64 = 10;
 /// What waits to be sent before it publishes no more.
 const OUTBOX_BYTES_MAX: usize = 32 * 1024;
 
@@ -55,6 +57,13 @@ struct Course {
     pings: u64,
     /// It said goodbye, and stays away for so long.
     leaving_ms: Option<u64>,
+}
+
+impl Course {
+    /// Whether it asks for more answers than it takes.
+    fn floods(&self) -> bool {
+        self.deaf_until_ms.is_some() && self.pings > PINGS_MAX
+    }
 }
 
 /// How it goes on when a connection is over.
@@ -122,6 +131,14 @@ impl Client {
                 Packet::ConnAck(connack) if connack.code == ConnectReturnCode::Success => {
                     self.accepted(&mut link, connack.session_present);
                     return Some(link);
+                }
+                Packet::ConnAck(connack)
+                    if connack.code == ConnectReturnCode::ServiceUnavailable
+                        && self.stage.met_full_disk() =>
+                {
+                    let mut ledger = self.stage.ledger.borrow_mut();
+                    ledger.count("refused at a full disk");
+                    ledger.line_left(link.address, false);
                 }
                 other => self.fail(Checker::Protocol, format!("its CONNECT is answered by {other:?}")),
             },
@@ -204,6 +221,7 @@ impl Client {
 
     fn take(&mut self, course: &mut Course, packet: Packet) {
         if packet != Packet::PingResp {
+            self.stage.ledger.borrow_mut().something_came();
             if course.silent_until_ms.is_none() && course.leaving_ms.is_none() {
                 self.session.take(&self.stage, &mut course.link, packet);
             }
@@ -244,15 +262,17 @@ impl Client {
             course.pings += 1;
             course.link.send(&Packet::PingReq);
         }
-        while course.deaf_until_ms.is_none()
-            && self.deeds.front().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
+        while self.next_deed_is_due(course)
             && let Some((_, deed)) = self.deeds.pop_front()
         {
             if let Some(after) = self.act(course, &deed) {
                 return Some(after);
             }
         }
-        if course.link.unsent() < OUTBOX_BYTES_MAX {
+        if course.silent_until_ms.is_some() || course.leaving_ms.is_some() {
+            return None;
+        }
+        if course.link.unsent() < OUTBOX_BYTES_MAX && !course.floods() {
             self.session.pump(&self.stage, &mut course.link);
         }
         let idle = self.deeds.is_empty()
@@ -262,6 +282,16 @@ impl Client {
             && (self.program.subscriptions.is_empty() || self.stage.ledger.borrow().is_granted(self.index));
         self.stage.ledger.borrow_mut().set_idle(self.index, idle);
         None
+    }
+
+    fn next_deed_is_due(&self, course: &Course) -> bool {
+        let Some((at_ms, deed)) = self.deeds.front() else { return false };
+        let busy = course.deaf_until_ms.is_some()
+            || course.silent_until_ms.is_some()
+            || course.leaving_ms.is_some()
+            // What is counted from then on are pings alone.
+            || matches!(deed, Deed::Flood { .. }) && course.link.unsent() > 0;
+        *at_ms <= self.stage.now_ms() && !busy
     }
 
     /// It gives the connection up.

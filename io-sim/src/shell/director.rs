@@ -20,7 +20,7 @@ use vowmq::shell::Command;
 const BROKER: &str = "broker";
 const HOST_NAMES: [&str; HOSTS] = ["north", "east", "south"];
 
-/// How long everything rests before the last ordered end: what clients have answered gets to the broker.
+/// How long nothing comes before the last ordered end: what clients have answered gets to the broker.
 const REST_MS: u64 = 1_000;
 /// By then every connection without a client is closed: one and a half keep-alives, and the shell's five seconds.
 const REST_MS_MAX: u64 = 15_000;
@@ -123,7 +123,7 @@ impl Director {
                 let (checker, words) = self.stage.ledger.borrow().unsettled();
                 self.stage.fail(checker, "run", words);
             }
-            Phase::Resting { since_ms } if now_ms > since_ms + REST_MS => self.end_rest(now_ms, since_ms),
+            Phase::Resting { since_ms } => self.rest(now_ms, since_ms),
             Phase::Ending { epoch, .. } if self.serves() && self.stage.epoch() > epoch => {
                 let left = self.stage.machine.borrow().recovered.unwrap_or(0);
                 if left > 0 {
@@ -135,19 +135,16 @@ impl Director {
             Phase::Ending { since_ms, .. } if now_ms > since_ms + LAST_START_MS => {
                 self.stage.fail(Checker::Progress, BROKER, "it has not ended and started again in time");
             }
-            Phase::Faults
-            | Phase::Healed { .. }
-            | Phase::Resting { .. }
-            | Phase::Ending { .. }
-            | Phase::Over => {}
+            Phase::Faults | Phase::Healed { .. } | Phase::Ending { .. } | Phase::Over => {}
         }
     }
 
-    /// Every connection is served by now, or gone.
-    fn end_rest(&mut self, now_ms: u64, since_ms: u64) {
+    /// Nothing comes any more, and every connection is served by now, or gone.
+    fn rest(&mut self, now_ms: u64, since_ms: u64) {
+        let quiet_ms = now_ms - self.stage.ledger.borrow().last_came_ms().max(since_ms);
         let (held, clients) = (self.stage.ledger.borrow().wires_open(), self.stage.scenario.clients.len());
         let epoch = self.stage.epoch();
-        if held == clients as u64 {
+        if held == clients as u64 && quiet_ms > REST_MS {
             if self.shut_down(now_ms, 0) {
                 self.phase = Phase::Ending { since_ms: now_ms, epoch };
             }

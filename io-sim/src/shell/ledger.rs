@@ -35,6 +35,10 @@ pub(super) struct Ledger {
     /// Connections that the broker has accepted, and those of them that it still holds.
     wires: u64,
     wires_open: u64,
+    /// The operator has asked for an end that has not come.
+    ending: bool,
+    /// When something came to a client that is no answer to a ping.
+    came_ms: u64,
     /// Which machines' links are disturbed now.
     disturbed: [bool; HOSTS],
     /// Counts everything that may hold up a publisher.
@@ -58,6 +62,8 @@ impl Ledger {
             lines: BTreeMap::new(),
             wires: 0,
             wires_open: 0,
+            ending: false,
+            came_ms: 0,
             disturbed: [false; HOSTS],
             disturbances: 0,
             unsent_bytes: scenario.broker.unsent_bytes as u64,
@@ -110,6 +116,16 @@ impl Ledger {
     /// A client has nothing left to do, or something again.
     pub(super) fn set_idle(&mut self, client: usize, idle: bool) {
         self.idle[client] = idle;
+    }
+
+    /// A client got something that is no answer to a ping.
+    pub(super) fn something_came(&mut self) {
+        self.came_ms = self.now_ms;
+    }
+
+    /// When that was last.
+    pub(super) fn last_came_ms(&self) -> u64 {
+        self.came_ms
     }
 
     /// Whether everything acknowledged is where it belongs and nobody has anything to do.

@@ -117,6 +117,11 @@ impl Stage {
         self.machine.borrow().powered
     }
 
+    /// Whether space was lacking at some time since the process was started.
+    pub(super) fn met_full_disk(&self) -> bool {
+        self.machine.borrow().met_full
+    }
+
     /// Something broke a promise.
     pub(super) fn fail(&self, checker: Checker, subject: &str, text: impl Into<String>) {
         self.ledger.borrow_mut().fail(checker, subject, text);

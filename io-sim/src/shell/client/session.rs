@@ -80,7 +80,9 @@ impl Session {
                 continue;
             }
             outgoing.publish.dup = true;
-            stage.ledger.borrow_mut().awaits(link.address, outgoing.publish.pkid, outgoing.key);
+            let mut ledger = stage.ledger.borrow_mut();
+            ledger.sent_again(outgoing.key);
+            ledger.awaits(link.address, outgoing.publish.pkid, outgoing.key);
             link.send(&Packet::Publish(outgoing.publish.clone()));
         }
     }
@@ -145,10 +147,16 @@ impl Session {
                 link.send(&Packet::PubComp(PubComp::new(pkid)));
             }
             Packet::SubAck(SubAck { pkid: SUBSCRIBE_ID, return_codes }) => {
-                if return_codes.contains(&SubscribeReasonCode::Failure) {
-                    return self.fail(stage, "its SUBSCRIBE is refused".to_owned());
+                let refused = return_codes.contains(&SubscribeReasonCode::Failure);
+                if refused && stage.met_full_disk() {
+                    stage.ledger.borrow_mut().count("refused at a full disk");
+                    let subscriptions = &stage.scenario.clients[self.client].subscriptions;
+                    self.subscribe(stage, link, subscriptions);
+                } else if refused {
+                    self.fail(stage, "its SUBSCRIBE is refused".to_owned());
+                } else {
+                    stage.ledger.borrow_mut().granted(self.client);
                 }
-                stage.ledger.borrow_mut().granted(self.client);
             }
             other => self.fail(stage, format!("no broker may send this here: {other:?}")),
         }

@@ -74,6 +74,7 @@ impl Ledger {
         self.wires += 1;
         self.wires_open += 1;
         let number = self.wires;
+        self.lines.entry(peer).or_default().ending = self.ending;
         self.note("broker", &[number], || format!("accepts {peer}"));
         number
     }
@@ -95,7 +96,8 @@ impl Ledger {
         let bound = (2 * self.unsent_bytes + 2 * self.window_bytes + SLACK_BYTES) as i64;
         let Some(line) = self.lines.get_mut(&peer) else { return };
         line.read += count as i64;
-        let Some(begun) = line.flood else { return };
+        // What a connection brings while it is being closed is thrown away.
+        let Some(begun) = line.flood.filter(|_| !line.ending && line.misdeed.is_none()) else { return };
         let unanswered = line.read - line.written - begun;
         if unanswered > bound {
             let text = format!(
@@ -255,12 +257,14 @@ impl Ledger {
     /// The broker stops at once, or has ended: no connection can be held against it.
     pub(in crate::shell) fn broker_ended(&mut self) {
         self.counts.crashes += 1;
+        self.ending = false;
         self.disturbances += 1;
         self.lines.values_mut().for_each(|line| line.disturbed = true);
     }
 
     /// The operator asks the broker to end.
     pub(in crate::shell) fn shutdown_asked(&mut self) {
+        self.ending = true;
         self.disturbances += 1;
         self.lines.values_mut().for_each(|line| line.ending = true);
     }
