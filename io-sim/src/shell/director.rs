@@ -335,6 +335,7 @@ impl Director {
         machine.disk.set_full(full);
         machine.full = full;
         machine.met_full |= full;
+        machine.ever_full |= full;
         self.stage.ledger.borrow_mut().disturb_publishers();
     }
 

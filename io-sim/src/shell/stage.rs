@@ -48,6 +48,7 @@ pub(super) struct Machine {
     /// When an operation has failed in this life of the process, and what then.
     pub(super) failed: Option<(u64, DiskFailure)>,
     pub(super) full: bool,
+    pub(super) ever_full: bool,
     /// Space was lacking at some time since the process was started.
     pub(super) met_full: bool,
     /// What the last recovery found: messages.
@@ -85,6 +86,7 @@ impl Stage {
             failing: None,
             failed: None,
             full: false,
+            ever_full: false,
             met_full: false,
             recovered: None,
         };
@@ -117,9 +119,9 @@ impl Stage {
         self.machine.borrow().powered
     }
 
-    /// Whether space was lacking at some time since the process was started.
+    /// Whether space was lacking at some time: answers of then may still be on their way.
     pub(super) fn met_full_disk(&self) -> bool {
-        self.machine.borrow().met_full
+        self.machine.borrow().ever_full
     }
 
     /// Something broke a promise.

@@ -163,7 +163,9 @@ impl Ledger {
             let text = format!("it came at QoS {qos}, and {asked:?} was asked for {topic:?}");
             return self.fail(Checker::Invented, &subject, text);
         }
-        let may_be_late = message.resent && (qos == 0 || recipient.clean);
+        // Its first copy may have found no subscription, or nobody there.
+        let was_there = !recipient.clean && message.recipients.iter().any(|(of, _)| *of == client);
+        let may_be_late = message.resent && (qos == 0 || !was_there);
         if times == 1 && !may_be_late {
             let place = (topic.to_owned(), message.qos, qos);
             if let Some(last) = recipient.last.insert(place, key.sequence)
