@@ -234,6 +234,7 @@ impl Director {
             ShellFault::Slow { for_ms, latency_ms, .. } => {
                 self.sim.set_link_latency(name, BROKER, Duration::from_millis(latency_ms));
                 self.count("slow link");
+                self.stage.ledger.borrow_mut().slow_down(host);
                 self.ends.push((now_ms + for_ms, Undo::Slow(host)));
                 return;
             }

@@ -41,6 +41,8 @@ pub(super) struct Ledger {
     came_ms: u64,
     /// Which machines' links are disturbed now.
     disturbed: [bool; HOSTS],
+    /// And which are slow.
+    slowed: [bool; HOSTS],
     /// Counts everything that may hold up a publisher.
     disturbances: u64,
     /// Bytes that one connection may have unsent, and those that the network takes besides.
@@ -65,6 +67,7 @@ impl Ledger {
             ending: false,
             came_ms: 0,
             disturbed: [false; HOSTS],
+            slowed: [false; HOSTS],
             disturbances: 0,
             unsent_bytes: scenario.broker.unsent_bytes as u64,
             window_bytes: scenario.network.window_bytes(),

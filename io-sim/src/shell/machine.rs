@@ -127,7 +127,8 @@ fn ended(stage: &Stage, end: End) {
                         ledger.fail(Checker::Progress, "broker", text);
                     }
                     ledger.ended_in_order();
-                    shutdown.down_ms
+                    machine.down_until_ms = machine.down_until_ms.max(now_ms + shutdown.down_ms);
+                    return;
                 }
                 (Halt::Storage { .. }, _, Some((_, failure))) => {
                     ledger.count("stopped by a disk error");

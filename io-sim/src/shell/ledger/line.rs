@@ -60,13 +60,14 @@ impl Ledger {
     /// A client or nobody in particular has connected.
     pub(in crate::shell) fn line_opened(&mut self, line: SocketAddr, host: usize, client: Option<usize>) {
         let now_ms = self.now_ms;
-        let disturbed = self.disturbed[host];
+        let (disturbed, slowed) = (self.disturbed[host], self.slowed[host]);
         let known = self.lines.entry(line).or_default();
         known.client = client;
         known.host = host;
         known.open = true;
         known.since_ms = now_ms;
         known.disturbed |= disturbed;
+        known.slow |= slowed;
     }
 
     /// The broker has accepted a connection; the number of it.
@@ -244,9 +245,17 @@ impl Ledger {
         self.lines.values_mut().filter(|line| line.host == host).for_each(|line| line.disturbed = true);
     }
 
+    /// The link of a machine becomes slow: what is being closed may not get through in time.
+    pub(in crate::shell) fn slow_down(&mut self, host: usize) {
+        self.slowed[host] = true;
+        self.disturbances += 1;
+        self.lines.values_mut().filter(|line| line.host == host).for_each(|line| line.slow = true);
+    }
+
     /// New connections of a machine are as they should be.
     pub(in crate::shell) fn calm_down(&mut self, host: usize) {
         self.disturbed[host] = false;
+        self.slowed[host] = false;
     }
 
     /// Publishers may be held up.
@@ -269,8 +278,11 @@ impl Ledger {
         self.lines.values_mut().for_each(|line| line.ending = true);
     }
 
-    /// The broker has ended in order: what it stored it has answered, where somebody took the answers.
+    /// The broker has ended in order: what it stored it has answered, where somebody took the answers. Its
+    /// connections end after whole packets.
     pub(in crate::shell) fn ended_in_order(&mut self) {
+        self.counts.crashes += 1;
+        self.ending = false;
         let mut unanswered: Vec<MessageKey> = Vec::new();
         for (address, line) in &self.lines {
             let answerable = line.open && !line.slow && !line.disturbed && line.misdeed.is_none();
