@@ -52,29 +52,3 @@ pub fn random_seed() -> Seed {
     getrandom::fill(&mut bytes).expect("the operating system gives randomness");
     Seed(bytes)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::disk::directory::{Access, Directory};
-    use crate::disk::threads::DiskThreads;
-
-    async fn start(place: &std::path::Path, settings: Settings) -> Result<Recovered, Refusal> {
-        let directory = Directory::new(place, Access::ReadWrite);
-        let mut disk = DiskThreads::start(directory).expect("threads can be had");
-        recover(&mut disk, &Clock::start(), settings, Seed([7; 32]), Purpose::Serve).await
-    }
-
-    #[tokio::test]
-    async fn a_start_on_a_full_disk_is_no_broken_invariant() {
-        // If it failed, a broker that is started while its disk is full would abort instead of serving consumers.
-        let place = tempfile::tempdir().expect("a temporary directory can be made");
-        let mut settings = Settings::default();
-        settings.limits.packet_bytes = 16 * 1024;
-        settings.limits.connect_bytes = 16 * 1024;
-        settings.segment_bytes = 64 * 1024;
-        start(place.path(), settings).await.map(drop).expect("an empty store can be used");
-        settings.limits.free_bytes = u64::MAX;
-        start(place.path(), settings).await.map(drop).expect("a store on a full disk can be used");
-    }
-}

@@ -28,6 +28,7 @@ fn some_dozens_of_seeds_keep_every_promise() {
         "shutdown",
         "slow disk",
         "slow link",
+        "started on a full disk",
         "stopped by a disk error",
         "stopped reading",
         "taken over",

@@ -79,6 +79,9 @@ async fn serve(stage: &Rc<Stage>) -> End {
         let mut machine = stage.machine.borrow_mut();
         machine.commands = Some(commands);
         machine.recovered = Some(messages);
+        if machine.full {
+            stage.ledger.borrow_mut().count("started on a full disk");
+        }
         stage.ledger.borrow_mut().note("broker", &[machine.epoch, messages], || {
             format!("serves, and has found {messages} messages")
         });
