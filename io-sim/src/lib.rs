@@ -33,6 +33,7 @@ pub mod planted;
 mod run;
 pub mod scenario;
 mod schedule;
+pub mod shell;
 pub mod shrink;
 mod tap;
 mod trace;
