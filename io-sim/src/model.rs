@@ -59,6 +59,10 @@ pub(crate) struct Model {
     tickets: u64,
     /// Messages that were acknowledged before a subscriber had them.
     debts: u64,
+    /// Drops at bounds that follow from what is on the disk and what was acknowledged, and those that were counted.
+    drops_known: u64,
+    drops_counted: u64,
+    drops_unknown: bool,
     /// The checkers that count; all if none is named.
     checkers: Vec<Checker>,
     violation: Option<Violation>,
@@ -80,6 +84,8 @@ pub(crate) struct Message {
     on_disk: bool,
     /// The durable queues it was put into, a bit a client.
     queued: u64,
+    /// Those that it left because of their bound.
+    dropped: u64,
     /// The connection attempt whose will it is.
     will_of: Option<usize>,
 }
@@ -103,6 +109,8 @@ struct ClientModel {
     /// By publisher, topic, QoS published and delivered: the last message that came for the first time.
     newest: BTreeMap<(u32, usize, u8, u8), u32>,
     owed: BTreeSet<MessageKey>,
+    /// When it received a message last.
+    received_at: u64,
     /// By topic.
     retained_owed: BTreeMap<usize, u64>,
     /// By topic: when a retained message last came. It may come before the SUBACK.
@@ -168,6 +176,9 @@ impl Model {
             wall: WallClock::new(scenario.clock.wall_ppm),
             tickets: 0,
             debts: 0,
+            drops_known: 0,
+            drops_counted: 0,
+            drops_unknown: false,
             checkers: scenario.checkers.clone(),
             violation: None,
         }
@@ -222,6 +233,7 @@ impl Model {
             ended: NEVER,
             on_disk: false,
             queued: 0,
+            dropped: 0,
             will_of: None,
         });
         MessageKey { publisher: publisher as u32, sequence: messages.len() as u32 - 1 }
@@ -253,15 +265,55 @@ impl Model {
             message.ended = now;
         }
         let (topic, sent, qos, length) = (message.topic, message.sent, message.qos, message.length);
-        if length == 0 || qos == 0 || self.bounded {
+        if length == 0 || qos == 0 {
             return;
         }
         for client in 0..self.clients.len() {
             let granted = self.certainly_granted(client, topic, sent);
-            if granted.is_some_and(|qos| qos > 0) && self.record(client, key).live == 0 {
+            if granted.is_none_or(|qos| qos == 0) || (self.bounded && !self.is_still_queued(client, key)) {
+                continue;
+            }
+            if self.record(client, key).live == 0 {
                 self.clients[client].owed.insert(key);
                 self.debts += 1;
             }
+        }
+    }
+
+    /// The disk is not to be believed from now on, so nobody can tell what was dropped at bounds.
+    pub(crate) fn disk_lies(&mut self) {
+        if self.bounded {
+            self.drops_unknown = true;
+            self.clients.iter_mut().for_each(|client| client.owed.clear());
+        }
+    }
+
+    /// Whether the disk has put the message into the client's queue and not taken it out at its bound.
+    fn is_still_queued(&self, client: usize, key: MessageKey) -> bool {
+        let message = self.message(key);
+        !self.drops_unknown && message.queued & !message.dropped & 1 << client != 0
+    }
+
+    /// Notes who should have the message in a bounded queue and has not: it was dropped itself, and must be counted.
+    fn note_passed_by(&mut self, key: MessageKey) {
+        while let Some(client) = self.not_queued(key) {
+            self.message_mut(key).dropped |= 1 << client;
+            self.drops_known += 1;
+        }
+    }
+
+    /// Drops at bounds that the broker counted in a life of its process.
+    pub(crate) fn drops_counted(&mut self, count: u64) {
+        self.drops_counted += count;
+    }
+
+    /// The run is over: every drop that is known of must have been counted.
+    pub(crate) fn check_drops(&mut self) {
+        if self.drops_known > self.drops_counted {
+            let (known, counted) = (self.drops_known, self.drops_counted);
+            let text =
+                format!("{known} messages were dropped at the bounds of queues, and {counted} were counted");
+            self.fail(Checker::Drop, "broker", text);
         }
     }
 
@@ -325,18 +377,27 @@ impl Model {
     }
 
     /// A durable session that must have the message in its queue and has not, in words.
-    fn missing_in_queue(&self, key: MessageKey) -> Option<String> {
+    fn missing_in_queue(&mut self, key: MessageKey) -> Option<String> {
+        if self.bounded {
+            self.note_passed_by(key);
+            return None;
+        }
+        let client = self.not_queued(key)?;
+        Some(format!("it is not in the queue of client {client}, which has an acknowledged subscription"))
+    }
+
+    /// A client with a durable session that must have the message in its queue and has not, for all that is known.
+    fn not_queued(&self, key: MessageKey) -> Option<usize> {
         let message = self.message(key);
-        if self.bounded || message.qos == 0 {
+        if message.qos == 0 {
             return None;
         }
         let owed = |client: &usize| {
             self.clients[*client].session_durable
-                && message.queued & 1 << client == 0
+                && (message.queued | message.dropped) & 1 << client == 0
                 && self.certainly_granted(*client, message.topic, message.sent).is_some_and(|qos| qos > 0)
         };
-        let client = (0..self.clients.len()).find(owed)?;
-        Some(format!("it is not in the queue of client {client}, which has an acknowledged subscription"))
+        (0..self.clients.len()).find(owed)
     }
 
     /// The message was seen on the disk, in the queues of these clients.
@@ -355,6 +416,8 @@ impl Model {
     pub(crate) fn dropped(&mut self, key: MessageKey, client: &str) {
         if let Some(client) = self.ids.iter().position(|known| known == client) {
             self.clients[client].owed.remove(&key);
+            self.message_mut(key).dropped |= 1 << client;
+            self.drops_known += 1;
         }
     }
 
@@ -497,6 +560,7 @@ impl ClientModel {
             records: (0..publishers).map(|_| Vec::new()).collect(),
             newest: BTreeMap::new(),
             owed: BTreeSet::new(),
+            received_at: 0,
             retained_owed: BTreeMap::new(),
             retained_seen: BTreeMap::new(),
             settling: VecDeque::new(),

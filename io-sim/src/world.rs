@@ -129,6 +129,10 @@ impl<'a> World<'a> {
                 self.model.fail(Checker::Progress, "run", format!("{EVENTS_MAX} events and no end"));
             }
         }
+        if self.model.violation().is_none() {
+            self.take_in_counters();
+            self.model.check_drops();
+        }
     }
 
     /// Notes a panic of the broker.

@@ -2,6 +2,7 @@
 
 use super::Model;
 use crate::outcome::Checker;
+use crate::payload::MessageKey;
 
 impl Model {
     /// Whether the broker owes anybody anything.
@@ -10,20 +11,27 @@ impl Model {
             && self.missing_wills().is_empty()
     }
 
+    /// Names the first message that was acknowledged before this time and has not reached somebody it is owed to who has
+    /// been connected and received nothing ever since. (Who publishes to its own full queue is refused before it can read.)
+    pub(crate) fn fail_on_old_debts(&mut self, before: u64) {
+        for client in 0..self.clients.len() {
+            let state = &self.clients[client];
+            let since = state.presence.connected().map(|attempt| state.attempts[attempt].sent());
+            let old = |key: &&MessageKey| {
+                self.message(**key).acked < before
+                    && since.is_some_and(|since| since.max(state.received_at) < before)
+            };
+            if let Some(key) = self.clients[client].owed.iter().find(old).copied() {
+                self.fail_on_loss(client, key);
+            }
+        }
+    }
+
     /// Time is up: names the first thing that is missing.
     pub(crate) fn fail_on_missing(&mut self) {
         for client in 0..self.clients.len() {
-            let state = &self.clients[client];
-            if let Some(key) = state.owed.first().copied() {
-                let message = self.message(key);
-                let text = format!(
-                    "{key} to {:?} was acknowledged at {} µs and has not reached client {client}, which had an \
-                     acknowledged subscription; {} messages are missing there",
-                    self.topics.name(message.topic),
-                    message.acked,
-                    state.owed.len()
-                );
-                self.fail(Checker::Loss, format!("client {client} {key}"), text);
+            if let Some(key) = self.clients[client].owed.first().copied() {
+                self.fail_on_loss(client, key);
             }
             let missing = self.clients[client].retained_owed.first_key_value();
             if let Some((topic, asked)) = missing.map(|(topic, asked)| (*topic, *asked)) {
@@ -41,5 +49,17 @@ impl Model {
             );
             self.fail(Checker::Will, format!("client {} {key}", key.publisher), text);
         }
+    }
+
+    fn fail_on_loss(&mut self, client: usize, key: MessageKey) {
+        let message = self.message(key);
+        let text = format!(
+            "{key} to {:?} was acknowledged at {} µs and has not reached client {client}, which had an acknowledged \
+             subscription; {} messages are missing there",
+            self.topics.name(message.topic),
+            message.acked,
+            self.clients[client].owed.len()
+        );
+        self.fail(Checker::Loss, format!("client {client} {key}"), text);
     }
 }

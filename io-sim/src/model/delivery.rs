@@ -40,6 +40,7 @@ pub(super) struct Record {
 impl Model {
     /// A client received a message. Tells which, if it is one that can be told.
     pub(crate) fn delivered(&mut self, delivery: &Delivery<'_>) -> Option<MessageKey> {
+        self.clients[delivery.client].received_at = self.now;
         let Some(topic) = self.topics.number(delivery.topic) else {
             self.invented(delivery, "to a topic nobody publishes to");
             return None;

@@ -25,6 +25,13 @@ pub(super) struct Presence {
     pub(super) in_doubt: bool,
 }
 
+impl Presence {
+    /// The attempt that is connected for certain.
+    pub(super) fn connected(&self) -> Option<usize> {
+        self.connected
+    }
+}
+
 impl Model {
     /// The wall clock jumps.
     pub(crate) fn wall_jumps(&mut self, by_ms: i64) {

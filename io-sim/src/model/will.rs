@@ -27,6 +27,13 @@ pub(crate) enum Ending {
     Abnormal,
 }
 
+impl Attempt {
+    /// When its CONNECT was written.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+}
+
 impl Model {
     /// A CONNECT was written; its will, if it has one, is a message of its own.
     pub(crate) fn connect_sent(&mut self, client: usize, will: Option<MessageKey>) {

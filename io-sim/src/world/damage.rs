@@ -45,6 +45,7 @@ impl World<'_> {
             Some(missing) => {
                 self.damage.gone = self.damage.gone.into_iter().chain([missing]).chain(lsn).min();
                 self.ledger.blind();
+                self.model.disk_lies();
             }
             None => {
                 self.damage.hidden = self.damage.hidden.into_iter().chain(lsn).min();

@@ -99,6 +99,8 @@ impl World<'_> {
 
     fn time_is_up(&mut self) {
         if self.publishers_may_be_refused() {
+            // They come back and are refused again for ever; what was acknowledged some time ago has no excuse.
+            self.model.fail_on_old_debts(self.now() - REFUSED_US / 2);
             self.over = true;
             return;
         }

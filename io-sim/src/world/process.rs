@@ -151,6 +151,7 @@ impl World<'_> {
 
     /// The process ends now and is started again after `down_us`.
     pub(super) fn end_process(&mut self, down_us: u64, machine_too: bool) {
+        self.take_in_counters();
         let down_until = self.now() + down_us;
         let epoch = self.process.epoch + 1;
         self.process =
@@ -169,6 +170,13 @@ impl World<'_> {
             self.model.attempt_ended(client, attempt, Ending::Abnormal);
         }
         self.schedule.add(self.process.down_until, Happening::Start);
+    }
+
+    /// Adds what the process at hand has counted.
+    pub(super) fn take_in_counters(&mut self) {
+        if let State::Serving(broker) = &self.process.state {
+            self.model.drops_counted(broker.statistics().dropped_queue_full);
+        }
     }
 
     /// Lets a machine that is off be switched on soon.
