@@ -307,6 +307,11 @@ impl Model {
         self.drops_counted += count;
     }
 
+    /// A process ended before it served: what it dropped was counted, and nobody saw it.
+    pub(crate) fn drops_counted_unseen(&mut self) {
+        self.drops_counted = self.drops_counted.max(self.drops_known);
+    }
+
     /// The run is over: every drop that is known of must have been counted.
     pub(crate) fn check_drops(&mut self) {
         if self.drops_known > self.drops_counted {

@@ -174,8 +174,11 @@ impl World<'_> {
 
     /// Adds what the process at hand has counted.
     pub(super) fn take_in_counters(&mut self) {
-        if let State::Serving(broker) = &self.process.state {
-            self.model.drops_counted(broker.statistics().dropped_queue_full);
+        match &self.process.state {
+            State::Serving(broker) => self.model.drops_counted(broker.statistics().dropped_queue_full),
+            // A will may have been published and dropped something; nobody could ask for the count.
+            State::Recovering(_) => self.model.drops_counted_unseen(),
+            State::Down => {}
         }
     }
 
