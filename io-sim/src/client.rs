@@ -404,7 +404,7 @@ impl Client {
         around.counts.packets += 1;
         around
             .trace
-            .note("sends", &[self.index as u64], || format!("{}: {}", self.program.id, describe(packet)));
+            .line("sends", &[self.index as u64], || format!("{}: {}", self.program.id, describe(packet)));
         let outbox = &mut self.outbox;
         let written = match packet {
             Packet::Connect(packet) => packet.write(outbox),

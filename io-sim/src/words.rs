@@ -1,5 +1,6 @@
 //! A scenario in words: what clients do and what goes wrong, in the order of time.
 
+use crate::fault::{Fault, When};
 use crate::scenario::Scenario;
 use serde_json::Value;
 
@@ -21,15 +22,22 @@ pub fn steps(scenario: &Scenario) -> Vec<String> {
         }
     }
     for fault in &scenario.faults {
-        let fault = serde_json::to_value(fault).unwrap_or_default();
-        let words = format!("FAULT {}", sentence(&fault, "kind", scenario));
-        steps.push((fault["when"]["at_us"].as_u64(), words));
+        let at_us = match fault.when() {
+            When::AtUs(at_us) => Some(*at_us),
+            _ => None,
+        };
+        steps.push((at_us, format!("FAULT {}", self::fault(fault, scenario))));
     }
     // What has no time of its own stands first.
     steps.sort_by_key(|(at_us, _)| *at_us);
     let column =
         |at_us: Option<u64>| at_us.map_or(String::new(), |at_us| format!("{:.6}", at_us as f64 / 1e6));
     steps.into_iter().map(|(at_us, words)| format!("{:>10}  {words}", column(at_us))).collect()
+}
+
+/// A fault: its kind, and how.
+pub(crate) fn fault(fault: &Fault, scenario: &Scenario) -> String {
+    sentence(&serde_json::to_value(fault).unwrap_or_default(), "kind", scenario)
 }
 
 /// What is done, then its fields that say something.

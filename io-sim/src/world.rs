@@ -19,7 +19,7 @@ use crate::outcome::{Checker, Counts, Course, Outcome};
 use crate::scenario::{self, Scenario};
 use crate::schedule::Schedule;
 use crate::tap::Tap;
-use crate::trace::Trace;
+use crate::trace::{Detail, Trace};
 use damage::Damage;
 use fault::Plan;
 use phase::Phase;
@@ -66,7 +66,7 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(scenario: &'a Scenario, readable: bool) -> World<'a> {
+    pub(crate) fn new(scenario: &'a Scenario, detail: Detail) -> World<'a> {
         let chance = Chance::new(scenario.seed);
         let mut schedule = Schedule::new();
         schedule.add(0, Happening::Start);
@@ -90,7 +90,7 @@ impl<'a> World<'a> {
             ledger: Ledger::new(),
             clients,
             model: Model::new(scenario),
-            trace: Trace::new(readable),
+            trace: Trace::new(detail, scenario.clients.iter().map(|client| client.id.clone())),
             counts: Counts::default(),
             course: Course::default(),
             effects: Effects::default(),
@@ -142,8 +142,9 @@ impl<'a> World<'a> {
         self.counts.effects = self.effects;
         let violation = self.model.take_violation();
         self.course.operations = self.disk.counts().operations;
-        let (trace_hash, trace) = self.trace.finish();
-        Outcome { violation, trace_hash, trace, counts: self.counts, course: self.course }
+        let (trace_hash, trace, recording) = self.trace.finish();
+        let entries = recording.map_or_else(Vec::new, |recording| recording.finish(violation.as_ref()));
+        Outcome { violation, trace_hash, trace, entries, counts: self.counts, course: self.course }
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -166,6 +167,7 @@ impl<'a> World<'a> {
             Happening::ClosedAsOrdered(id) => {
                 let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
                 if self.network.closed_as_ordered(&mut around, id) {
+                    self.trace.record(|to| to.lost(id, true));
                     self.feed(Input::Closed { connection: id, cause: CloseCause::Ordered });
                 }
             }
@@ -216,15 +218,30 @@ impl<'a> World<'a> {
     fn carry_out_for_client(&mut self, client: usize, order: Order) -> Option<ConnectionId> {
         let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
         match order {
-            Order::Open { attempt } => return Some(self.network.open(&mut around, client, attempt)),
-            Order::Write(id, bytes) => self.network.client_writes(&mut around, id, bytes),
-            Order::Finish(id) => self.network.client_finishes(&mut around, id),
+            Order::Open { attempt } => {
+                let id = self.network.open(&mut around, client, attempt);
+                self.trace.record(|to| to.signalled(id, client, true, format!("opens connection {id}")));
+                return Some(id);
+            }
+            Order::Write(id, bytes) => {
+                self.trace.record(|to| to.sent(id, client, true, &bytes));
+                self.network.client_writes(&mut around, id, bytes);
+            }
+            Order::Finish(id) => {
+                self.trace.record(|to| {
+                    to.signalled(id, client, true, format!("ends connection {id}"));
+                    to.lost(id, false);
+                });
+                self.network.client_finishes(&mut around, id);
+            }
             Order::Reset(id) => {
                 around.effects.count("client reset");
+                self.trace.record(|to| to.broken(id));
                 self.network.client_resets(&mut around, id);
             }
             Order::Vanish(id) => {
                 around.effects.count("half-open");
+                self.trace.record(|to| to.lost(id, false));
                 self.network.client_vanishes(id);
             }
             Order::StopReading { until_us } => {
@@ -250,16 +267,19 @@ impl<'a> World<'a> {
                 Piece::Open => {
                     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1024 + client as u16);
                     self.trace
-                        .note("network", &[id.0], || format!("connection {id} of client {client} opened"));
+                        .line("network", &[id.0], || format!("connection {id} of client {client} opened"));
+                    self.trace.record(|to| to.arrived(id, true, 1));
                     let (connection, peer) = (id, Peer { address });
                     self.feed(Input::Opened { connection, listener: ListenerId(0), peer });
                 }
                 Piece::Bytes(bytes) => {
+                    self.trace.record(|to| to.arrived(id, true, bytes.len()));
                     if open || self.driver_draws.percent(50) {
                         self.feed(Input::Received { connection: id, bytes });
                     }
                 }
                 Piece::Finish => {
+                    self.trace.record(|to| to.arrived(id, true, 1));
                     // A broker that is being stopped does not read a goodbye any more.
                     let read = self.process.stopping.is_none();
                     let ending = if read { Ending::InOrder } else { Ending::Abnormal };
@@ -267,6 +287,7 @@ impl<'a> World<'a> {
                     self.feed(Input::Closed { connection: id, cause: CloseCause::EndOfStream });
                 }
                 Piece::Broken => {
+                    self.trace.record(|to| to.lost(id, true));
                     self.model.attempt_ended(client, attempt, Ending::Abnormal);
                     self.feed(Input::Closed { connection: id, cause: CloseCause::Broken });
                 }
@@ -282,9 +303,14 @@ impl<'a> World<'a> {
             let Some(piece) = self.network.arrived_at_client(&mut around, id) else { return };
             match piece {
                 Piece::Bytes(bytes) => {
+                    self.trace.record(|to| to.arrived(id, false, bytes.len()));
                     self.with_client(client, |client, around| client.received(around, id, &bytes))
                 }
                 Piece::Finish | Piece::Broken => {
+                    self.trace.record(|to| {
+                        to.arrived(id, false, usize::from(piece == Piece::Finish));
+                        to.broken(id);
+                    });
                     self.with_client(client, |client, around| client.connection_broke(around, id));
                 }
                 Piece::Open => {}
