@@ -236,12 +236,18 @@ impl<'a> World<'a> {
             }
             Order::Reset(id) => {
                 around.effects.count("client reset");
-                self.trace.record(|to| to.broken(id));
+                self.trace.record(|to| {
+                    to.note("client", Some(client as u64), "breaks its connection".to_owned());
+                    to.broken(id);
+                });
                 self.network.client_resets(&mut around, id);
             }
             Order::Vanish(id) => {
                 around.effects.count("half-open");
-                self.trace.record(|to| to.lost(id, false));
+                self.trace.record(|to| {
+                    to.note("client", Some(client as u64), "vanishes from its connection".to_owned());
+                    to.lost(id, false);
+                });
                 self.network.client_vanishes(id);
             }
             Order::StopReading { until_us } => {
