@@ -188,10 +188,15 @@ mod tests {
         let last = entries.last().expect("there are some");
         assert_eq!((&data["violation"]["checker"], &last["kind"]), (&json!("progress"), &json!("violation")));
         assert_eq!(data["violation"]["meaning"], "Something did not come to an end in time.");
-        assert_eq!((&data["why"], &data["clients"][0]), (&json!("</script><b>why</b>"), &json!("pump</script><b>")));
+        assert_eq!(
+            (&data["why"], &data["clients"][0]),
+            (&json!("</script><b>why</b>"), &json!("pump</script><b>"))
+        );
         for element in ["script", "style", "html", "head", "body"] {
             let (opened, closed) = (format!("<{element}"), format!("</{element}>"));
-            let count = |what: &str| page.matches(what).count() - usize::from(what == "<head") * page.matches("<header").count();
+            let count = |what: &str| {
+                page.matches(what).count() - usize::from(what == "<head") * page.matches("<header").count()
+            };
             assert_eq!(count(&opened), count(&closed), "{element}");
         }
         assert!(!page.contains("<b>"));
@@ -225,7 +230,9 @@ mod tests {
         let about: Vec<&Value> = entries
             .filter(|entry| entry["about"].as_array().is_some_and(|about| about.contains(&json!("m0.0"))))
             .collect();
-        let has = |begin: &str| about.iter().any(|entry| entry["text"].as_str().is_some_and(|text| text.starts_with(begin)));
+        let has = |begin: &str| {
+            about.iter().any(|entry| entry["text"].as_str().is_some_and(|text| text.starts_with(begin)))
+        };
         for begin in ["PUBLISH 1 m0.0", "write and sync record", "PUBREC 1", "PUBREL 1", "PUBCOMP 1"] {
             assert!(has(begin), "{begin}: {about:#?}");
         }
@@ -240,7 +247,9 @@ mod tests {
         let window: Window = "0.02..0.025".parse().expect("it is one");
         let data = data(&page(window));
         let entries = data["entries"].as_array().expect("entries");
-        assert!(entries.iter().all(|entry| (20_000..=25_000).contains(&entry["at_us"].as_u64().expect("a time"))));
+        assert!(
+            entries.iter().all(|entry| (20_000..=25_000).contains(&entry["at_us"].as_u64().expect("a time")))
+        );
         assert!(data["note"].as_str().is_some_and(|note| note.contains("--window")));
         for wrong in ["3", "2..1", "a..b", "-1..2"] {
             assert!(wrong.parse::<Window>().is_err(), "{wrong}");

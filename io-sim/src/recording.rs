@@ -328,12 +328,13 @@ impl Recording {
     /// The packet of that moment which the violation speaks of.
     fn culprit(&self, violation: &Violation) -> Option<usize> {
         let now = violation.at_us;
-        let moment = self.entries.iter().enumerate().rev().filter(|(_, entry)| match &entry.what {
+        let moment = self.entries.iter().enumerate().filter(|(_, entry)| match &entry.what {
             What::Flight { end_us, .. } => entry.at_us == now || *end_us == Some(now),
             _ => false,
         });
         let letters = |text: &str| text.to_lowercase().replace(|letter: char| !letter.is_alphanumeric(), "");
         let said = letters(&violation.text);
+        let leaves = violation.text.contains(" leaves");
         let names: Vec<String> = names_in(violation).collect();
         let concerns = |entry: &Entry| match &entry.what {
             What::Flight { client, .. } => {
@@ -346,9 +347,15 @@ impl Recording {
             // `PubAck(3) leaves` is the packet `PUBACK 3`.
             let packet = letters(&entry.text.split(' ').take(2).collect::<String>());
             let named = entry.about.iter().any(|name| names.contains(name));
-            u32::from(concerns(entry)) + 2 * u32::from(named) + 4 * u32::from(said.starts_with(&packet))
+            let left = matches!(entry.what, What::Flight { to_broker: false, .. }) && entry.at_us == now;
+            let score =
+                u32::from(concerns(entry)) + 2 * u32::from(named) + 4 * u32::from(said.starts_with(&packet));
+            if score > 0 && leaves && left { score + 8 } else { score }
         };
-        moment.max_by_key(|(_, entry)| fits(entry)).filter(|(_, entry)| fits(entry) > 0).map(|(index, _)| index)
+        moment
+            .max_by_key(|(_, entry)| fits(entry))
+            .filter(|(_, entry)| fits(entry) > 0)
+            .map(|(index, _)| index)
     }
 
     fn is_known(&self, name: &String) -> bool {

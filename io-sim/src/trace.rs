@@ -25,12 +25,7 @@ pub(crate) struct Trace {
 impl Trace {
     pub(crate) fn new(detail: Detail, clients: impl Iterator<Item = String>) -> Trace {
         let recording = (detail == Detail::Entries).then(|| Box::new(Recording::new(clients.collect())));
-        Trace {
-            hash: 0x76_6f77_6d71,
-            lines: (detail != Detail::Hash).then(Vec::new),
-            recording,
-            now_us: 0,
-        }
+        Trace { hash: 0x76_6f77_6d71, lines: (detail != Detail::Hash).then(Vec::new), recording, now_us: 0 }
     }
 
     pub(crate) fn set_now(&mut self, now_us: u64) {

@@ -53,8 +53,7 @@ impl Replay {
             Some(_) => record_watched(&scenario),
             None => run_watched(&scenario, self.trace),
         };
-        let outcome =
-            outcome.unwrap_or_else(|| Outcome { violation: Some(endless()), ..Outcome::default() });
+        let outcome = outcome.unwrap_or_else(|| Outcome { violation: Some(endless()), ..Outcome::default() });
         if let Some(path) = &self.html {
             write_page(path, &scenario, &outcome, &self.command(), self.window)?;
         }

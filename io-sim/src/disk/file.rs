@@ -168,7 +168,12 @@ impl File {
     }
 
     /// The power goes: a new length stays or not, and every sector that is not durable meets its fate.
-    pub(super) fn power_cut(&mut self, inode: u64, cut: &mut Cut<'_>, mut fated: impl FnMut(Option<usize>, &'static str)) {
+    pub(super) fn power_cut(
+        &mut self,
+        inode: u64,
+        cut: &mut Cut<'_>,
+        mut fated: impl FnMut(Option<usize>, &'static str),
+    ) {
         if self.durable_length < self.cache.len() && !cut.keeps_length(inode) {
             // Data without size: what was written behind the old end is out of reach.
             fated(None, "file length lost");

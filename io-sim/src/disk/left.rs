@@ -33,7 +33,9 @@ impl fmt::Display for Left {
             Left::Operation(op, UnderWay::Written) => {
                 write!(f, "operation {op} was under way: written and not synced")
             }
-            Left::Operation(op, UnderWay::Done) => write!(f, "operation {op} was under way: done all the same"),
+            Left::Operation(op, UnderWay::Done) => {
+                write!(f, "operation {op} was under way: done all the same")
+            }
             Left::Name(segment, true) => write!(f, "the name of segment {segment} stays as it was changed"),
             Left::Name(segment, false) => write!(f, "the name of segment {segment}: the change is undone"),
             Left::Place(segment, Some(at), effect) => write!(f, "segment {segment} at {at}: {effect}"),

@@ -38,7 +38,7 @@ function layLanes() {
   const width = scroll.clientWidth;
   const right = Math.min(330, width * 0.32); // the disk, with its words
   const room = width - GUTTER - right - 70;
-  const step = Math.max(34, Math.min(150, (room - 250) / Math.max(1, shown.length - 0.5)));
+  const step = Math.max(34, Math.min(150, (room - (shown.length > 3 ? 130 : 250)) / Math.max(1, shown.length - 0.5)));
   lanes = { clients: new Array(CLIENTS.length).fill(null), width };
   shown.forEach((client, place) => { lanes.clients[client] = GUTTER + 30 + place * step; });
   const last = GUTTER + 30 + Math.max(0, shown.length - 1) * step;
@@ -120,7 +120,7 @@ function draw() {
   for (const index of seen) layers[!dimmed || isFollowed(ENTRIES[index]) ? 1 : 0].push(index);
   const culprit = culpritOf();
   layers.forEach((layer, which) => {
-    pen.globalAlpha = which === 0 ? 0.22 : 1;
+    pen.globalAlpha = which === 0 ? 0.4 : 1;
     for (const index of layer) if (ENTRIES[index].kind === "operation") drawOperation(pen, index);
     for (const index of layer) drawEntry(pen, index, width, index === culprit);
   });
@@ -160,6 +160,8 @@ function drawSelection(pen, width) {
   if (!entry || !isShown(entry)) return;
   pen.fillStyle = colours.select;
   pen.fillRect(0, top_y[view.at] - 16, width, 22);
+  pen.fillStyle = colours.follow;
+  pen.fillRect(0, top_y[view.at] - 16, 4, 22);
 }
 
 function drawLifelines(pen, from, to) {
@@ -283,21 +285,23 @@ function drawAcross(pen, entry, y, width) {
   const strong = entry.kind === "violation" || entry.kind === "crash";
   const narrow = entry.kind === "recovering" || entry.kind === "serving";
   const from = narrow ? lanes.broker - 150 : GUTTER;
-  pen.globalAlpha *= strong ? 0.16 : 0.1;
+  pen.save();
+  pen.globalAlpha = strong ? 0.16 : 0.1;
   pen.fillStyle = colours[name];
   if (!narrow) pen.fillRect(from, y - 15, width - from - 4, 20);
-  pen.globalAlpha = pen.globalAlpha > 0.1 ? 1 : pen.globalAlpha / (strong ? 0.16 : 0.1);
   pen.globalAlpha = 1;
   pen.font = strong ? BOLD : FONT;
   if (narrow) {
     words(pen, `${sign} ${entry.text}`, lanes.broker - 14, y, colours[name], "right", lanes.broker - GUTTER);
   } else {
-    const text = entry.kind === "fault" ? `fault: ${entry.text}` : entry.text;
+    const found = entry.details ? entry.details.length : 0;
+    const more = found ? `; ${found} ${found === 1 ? "thing was" : "things were"} not durable` : "";
+    const text = entry.kind === "fault" ? `fault: ${entry.text}` : entry.text + more;
     pen.textAlign = "left";
     pen.fillStyle = colours[name];
     pen.fillText(fit(pen, `${sign} ${text}`, width - from - 24), from + 8, y);
   }
-  pen.font = FONT;
+  pen.restore();
 }
 
 function colourOf(entry) {
@@ -315,8 +319,8 @@ function drawFlight(pen, index, isCulprit) {
   const [y0, y1] = [top_y[index], end_y[index]];
   const colour = isCulprit ? colours.bad : isFollowed(entry) ? colours.follow : colourOf(entry);
   const arrived = entry.fate === "done";
-  const part = arrived ? 1 : entry.fate === "lost" ? 0.6 : 0.8;
-  const [x, y] = [x0 + (x1 - x0) * part, arrived || entry.fate === "lost" ? y1 : Math.min(y1, y0 + 30)];
+  const part = arrived ? 1 : entry.fate === "lost" ? 0.6 : 0.45;
+  const [x, y] = [x0 + (x1 - x0) * part, arrived || entry.fate === "lost" ? y1 : y0 + 10];
   pen.strokeStyle = pen.fillStyle = colour;
   pen.lineWidth = isCulprit || index === view.at ? 2.5 : isFollowed(entry) ? 2 : 1.3;
   pen.setLineDash(arrived ? [] : [4, 3]);
@@ -386,27 +390,35 @@ function drawOperation(pen, index) {
   }
   if (lost) cross(pen, x + 4.5, y1, colours.bad);
   const colour = lost ? colours.bad : isFollowed(entry) ? colours.follow : writes ? colours.text : colours.faint;
-  words(pen, entry.text, lanes.labels, y0 + 1, colour, "left", lanes.width - lanes.labels - 8);
+  // Of a bar that began above what can be seen, the words come along.
+  const above = scroll.scrollTop + 4;
+  const at = y0 < above && y1 > above + 14 ? above + 13 + slot[index] * 16 : y0 + 1;
+  words(pen, entry.text, lanes.labels, at, colour, "left", lanes.width - lanes.labels - 8);
 }
 
 /// Written and not synced: until the next sync of its segment ends, or the power goes.
 function drawUnsynced(pen, index, x, y) {
-  const entry = ENTRIES[index];
-  let to = height;
-  for (let next = index + 1; next < ENTRIES.length; next++) {
-    const later = ENTRIES[next];
-    if (later.kind === "crash" && later.power) {
-      to = top_y[next];
-      break;
-    }
-    if (later.kind === "operation" && later.sync && later.segment === entry.segment && later.fate === "done"
-        && later.end_us >= entry.end_us) {
-      to = end_y[next];
-      break;
-    }
-  }
+  if (!syncOf.has(index)) syncOf.set(index, findSync(index));
+  const [next, ends] = syncOf.get(index);
+  const to = next < 0 ? height : ends ? end_y[next] : top_y[next];
   pen.fillStyle = hatch;
   pen.fillRect(x + 2, y, 5, to - y);
+}
+
+const syncOf = new Map();
+
+/// The entry that makes it durable by its end, or that decides its fate.
+function findSync(index) {
+  const entry = ENTRIES[index];
+  for (let next = index + 1; next < ENTRIES.length; next++) {
+    const later = ENTRIES[next];
+    if (later.kind === "crash" && later.power) return [next, false];
+    if (later.kind === "operation" && later.sync && later.segment === entry.segment && later.fate === "done"
+        && later.end_us >= entry.end_us) {
+      return [next, true];
+    }
+  }
+  return [-1, false];
 }
 
 /// The whole run at the side: crashes, faults, the broken promise, and where we are.

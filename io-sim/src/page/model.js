@@ -10,8 +10,8 @@ const KINDS = {
   packets: "packets",
   pings: "pings",
   disk: "disk",
-  program: "clients",
-  events: "broker's events",
+  program: "steps",
+  events: "events",
 };
 
 /// Which switch shows an entry; none for those that always are.

@@ -19,7 +19,14 @@ function reveal(entry) {
 }
 
 function bringIntoView() {
-  const [y, tall] = [top_y[view.at], scroll.clientHeight];
+  const tall = scroll.clientHeight;
+  let y = top_y[view.at];
+  // What breaks the promise is to be seen with it, if there is room for both.
+  const culprit = view.at === violationAt ? culpritOf() : -1;
+  if (culprit >= 0 && isShown(ENTRIES[culprit]) && y - top_y[culprit] < tall - 140) {
+    scroll.scrollTop = Math.max(0, (y + top_y[culprit]) / 2 - tall / 2);
+    return;
+  }
   const upper = scroll.scrollTop + 60;
   const lower = scroll.scrollTop + tall - 90;
   if (y < upper || y > lower) scroll.scrollTop = Math.max(0, y - tall * 0.45);
@@ -33,6 +40,15 @@ function stepFrom(way, wanted = () => true) {
     if (wanted(ENTRIES[rows[place]])) return rows[place];
   }
   return undefined;
+}
+
+/// The next such entry, from the other end on if there is none.
+function nextOf(event, wanted) {
+  const way = event.shiftKey ? -1 : 1;
+  const found = stepFrom(way, wanted);
+  if (found !== undefined) return found;
+  const all = rows.filter((index) => wanted(ENTRIES[index]));
+  return way > 0 ? all[0] : all[all.length - 1];
 }
 
 function follow(name) {
@@ -95,8 +111,8 @@ const BUTTONS = {
   forth: () => go(stepFrom(1)),
   last: () => go(rows[rows.length - 1]),
   "to-violation": () => go(violationAt),
-  "to-crash": (event) => go(stepFrom(wayOf(event), isCrash)),
-  "to-fault": (event) => go(stepFrom(wayOf(event), isFault)),
+  "to-crash": (event) => go(nextOf(event, isCrash)),
+  "to-fault": (event) => go(nextOf(event, isFault)),
   smaller: () => zoomBy(1 / 1.25),
   larger: () => zoomBy(1.25),
   help: () => document.getElementById("legend").showModal(),
@@ -181,7 +197,10 @@ function begin() {
   showClaim();
   showLegend();
   showSteps();
-  if (!ENTRIES.length) return;
+  if (!ENTRIES.length) {
+    showEntry();
+    return;
+  }
   readLasting();
   document.getElementById("to-violation").hidden = violationAt === undefined;
   document.getElementById("to-crash").hidden = !ENTRIES.some(isCrash);

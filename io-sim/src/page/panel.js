@@ -51,8 +51,12 @@ function showClaim() {
 
 function showEntry() {
   const entry = ENTRIES[view.at];
-  if (!entry) return;
-  const lines = [make("h2", "", headingOf(entry)), make("p", "what", entry.text)];
+  if (!entry) {
+    fill("entry", make("p", "", "Nothing was recorded that could be shown."));
+    return;
+  }
+  const lines = [make("h2", "", headingOf(entry)), make("p", "what", entry.kind === "violation" ? `${DATA.violation.checker}: ${DATA.violation.meaning}` : entry.text)];
+  if (entry.kind === "violation") lines.push(make("p", "", DATA.violation.text));
   const sayings = [];
   if (entry.kind === "flight") sayings.push(flightWords(entry));
   if (entry.kind === "operation") sayings.push(operationWords(entry));
@@ -127,9 +131,11 @@ function diskWords(index) {
   const flight = ENTRIES[index];
   const about = (flight.about || []).filter((name) => /^m\d/.test(name));
   if (!about.length || flight.to_broker) return [];
+  const isCulprit = culpritOf() === index;
   const words = [];
   ENTRIES.forEach((entry, at) => {
     if (entry.kind !== "operation" || entry.verb !== "write" || !entry.about) return;
+    if (at > index && !isCulprit) return;
     if (!about.some((name) => entry.about.includes(name)) || entry.at_us > flight.at_us + 1e6) return;
     const durable = entry.fate === "done" && entry.sync && entry.end_us <= flight.at_us;
     if (at > index && endsOf(entry) !== Infinity && words.length) return;
@@ -140,10 +146,10 @@ function diskWords(index) {
         : entry.fate === "done" && entry.sync
           ? `is on the disk only ${duration(entry.end_us - flight.at_us)} after it left`
           : "was not on the disk when it left";
-    words.push(make("span", durable ? "saying good" : "saying bad", jump(at, entry.text.replace("write and sync ", "")), ` about ${about.join(", ")} ${how}.`));
+    words.push(make("span", durable ? "saying good" : isCulprit ? "saying bad" : "saying", jump(at, entry.text.replace("write and sync ", "")), ` about ${about.join(", ")} ${how}.`));
   });
   const last = words.slice(-6);
-  return last.length || culpritOf() !== index
+  return last.length || !isCulprit
     ? last
     : [make("span", "saying bad", `No record about ${about.join(", ")} was ordered when it left.`)];
 }
@@ -159,7 +165,7 @@ function story(name) {
     const entry = ENTRIES[index];
     const who = entry.kind === "flight" ? (entry.to_broker ? `${CLIENTS[entry.client]} →` : `→ ${CLIENTS[entry.client]}`)
       : entry.kind === "operation" ? "disk" : "";
-    const item = make("li", index === view.at ? "here" : "", make("span", "time", seconds(entry.at_us)), make("span", "who", who), jump(index, entry.text),
+    const item = make("li", index === view.at ? "here" : "", make("span", "time", seconds(entry.at_us)), make("span", "who", who), jump(index, entry.kind === "violation" ? "the promise is broken" : entry.text),
       entry.fate === "lost" ? make("span", "fate", "lost") : null);
     return item;
   });

@@ -83,7 +83,11 @@ impl Flights {
     /// What was on its way to the broker on connections that it had is lost.
     pub(super) fn broker_died(&mut self, entries: &mut [Entry], now_us: u64) {
         let had = |((_, to_broker), stream): (&(ConnectionId, bool), &mut Stream)| {
-            if *to_broker && stream.arrived > 0 { std::mem::take(&mut stream.pending) } else { VecDeque::new() }
+            if *to_broker && stream.arrived > 0 {
+                std::mem::take(&mut stream.pending)
+            } else {
+                VecDeque::new()
+            }
         };
         for (_, entry) in self.streams.iter_mut().flat_map(had) {
             entries[entry].end(now_us, Fate::Lost);

@@ -20,7 +20,10 @@ fn publishes(scenario: &Scenario, wanted: u8) -> bool {
 fn resets_the_publisher(scenario: &Scenario) -> bool {
     scenario.faults.iter().any(|fault| {
         let Fault::Reset { client, .. } = fault else { return false };
-        scenario.clients[*client].operations.iter().any(|at| matches!(at.action, Action::Publish { .. }))
+        scenario.clients[client.unwrap_or(0)]
+            .operations
+            .iter()
+            .any(|at| matches!(at.action, Action::Publish { .. }))
     })
 }
 
