@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::disk::Disk;
+use crate::report;
 use std::future::poll_fn;
 use vowmq_core::ids::Seed;
 use vowmq_core::limits::Settings;
@@ -23,11 +24,14 @@ pub async fn recover<D: Disk>(
     let mut under_way: usize = 0;
     loop {
         while let Some(output) = recovery.poll_output() {
-            let Output::Disk { op, request } = output else {
-                panic!("recovery orders nothing but disk operations, not {output:?}");
-            };
-            under_way += 1;
-            disk.begin(op, request);
+            match output {
+                Output::Disk { op, request } => {
+                    under_way += 1;
+                    disk.begin(op, request);
+                }
+                Output::Report(event) => report::event(&event),
+                other => panic!("recovery orders nothing but disk operations, not {other:?}"),
+            }
         }
         if let Some(end) = recovery.finish() {
             return end;

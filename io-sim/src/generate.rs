@@ -1,10 +1,11 @@
 //! Makes a scenario from a seed. Swarm: every seed draws which faults exist, how many, and the limits, so that
 //! every boundary is crossed by some seeds and no fault hides another for ever.
 
+mod faults;
 mod situation;
 
 use crate::chance::{Chance, Domain, Draws};
-use crate::fault::{Direction, Fault, Pages, When};
+use crate::fault::{Fault, When};
 use crate::scenario::{
     Action, BrokerSettings, ClientProgram, ClockSettings, DiskSettings, NetworkSettings, Operation, Scenario,
     Survival, Will,
@@ -29,7 +30,7 @@ pub fn generate(seed: u64) -> Scenario {
     let clients: Vec<ClientProgram> = (0..client_count)
         .map(|index| client(&mut part(100 + index), index, &topics, busy, fault_phase_us))
         .collect();
-    let faults = faults(&mut part(3), clients.len(), fault_phase_us);
+    let faults = faults::some(&mut part(3), clients.len(), fault_phase_us);
     let mut scenario = Scenario {
         why: String::new(),
         seed,
@@ -249,90 +250,6 @@ fn subscribe(draws: &mut Draws, topics: &[&str]) -> Action {
 
 fn filter(draws: &mut Draws, topics: &[&str]) -> String {
     if draws.percent(60) { (*draws.pick(topics)).to_owned() } else { (*draws.pick(&FILTERS)).to_owned() }
-}
-
-fn faults(draws: &mut Draws, clients: usize, end_us: u64) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    let mut some = |draws: &mut Draws, percent: u32, most: u64, fault: &dyn Fn(&mut Draws) -> Fault| {
-        if draws.percent(percent) {
-            for _ in 0..draws.between(1, most) {
-                faults.push(fault(draws));
-            }
-        }
-    };
-    let at = |draws: &mut Draws| When::AtUs(draws.below(end_us));
-    let down = |draws: &mut Draws| *draws.pick(&[1_000, 20_000, 300_000]);
-    let crash_at = |draws: &mut Draws| match draws.below(10) {
-        0..2 => When::AtUs(draws.below(end_us)),
-        2..4 => When::WriteSince { at_us: draws.below(end_us), number: draws.between(1, 20) },
-        4..7 => When::DiskOperation(draws.between(1, 60)),
-        7..9 => When::DiskOperation(draws.between(1, 600)),
-        _ => When::Sync(draws.between(1, 200)),
-    };
-    let some_client = |draws: &mut Draws| draws.below(clients as u64) as usize;
-    let some_or_all = |draws: &mut Draws| (!draws.percent(15)).then(|| some_client(draws));
-    some(draws, 70, 3, &|draws| Fault::PowerCut {
-        when: crash_at(draws),
-        down_us: down(draws),
-        leaves: None,
-    });
-    some(draws, 30, 3, &|draws| {
-        let when = When::RecoveryOperation(draws.between(1, 40));
-        if draws.percent(70) {
-            Fault::PowerCut { when, down_us: down(draws), leaves: None }
-        } else {
-            Fault::ProcessCrash { when, down_us: down(draws) }
-        }
-    });
-    some(draws, 35, 3, &|draws| Fault::ProcessCrash { when: crash_at(draws), down_us: down(draws) });
-    some(draws, 10, 1, &|draws| Fault::Shutdown { when: at(draws), down_us: down(draws) });
-    some(draws, 20, 2, &|draws| {
-        let when = match draws.below(6) {
-            0..4 => When::Sync(draws.between(1, 150)),
-            4 => When::Write(draws.between(1, 150)),
-            _ => When::DiskOperation(draws.between(1, 100)),
-        };
-        let pages = if draws.percent(50) { Pages::Dropped } else { Pages::KeptClean };
-        Fault::DiskError { when, pages, down_us: down(draws), reboot: draws.percent(50) }
-    });
-    some(draws, 5, 1, &|draws| Fault::DiskError {
-        when: When::Read(draws.between(1, 10)),
-        pages: Pages::Dropped,
-        down_us: 1_000,
-        reboot: false,
-    });
-    some(draws, 20, 2, &|draws| Fault::SlowDisk {
-        when: at(draws),
-        for_us: draws.between(1_000, 300_000),
-        extra_us: draws.between(1_000, 100_000),
-    });
-    some(draws, 6, 1, &|draws| Fault::DiskFull { when: at(draws), for_us: draws.between(10_000, 1_000_000) });
-    some(draws, 40, 6, &|draws| Fault::Reset { when: at(draws), client: some_or_all(draws) });
-    some(draws, 25, 3, &|draws| Fault::HalfOpen { when: at(draws), client: some_client(draws) });
-    some(draws, 25, 3, &|draws| Fault::Stall {
-        when: at(draws),
-        for_us: draws.between(1_000, 400_000),
-        client: some_or_all(draws),
-        direction: *draws.pick(&[Direction::ToBroker, Direction::ToClient, Direction::Both]),
-    });
-    some(draws, 12, 2, &|draws| Fault::Pause {
-        when: at(draws),
-        for_us: *draws.pick(&[5_000, 100_000, 2_000_000]),
-    });
-    some(draws, 10, 2, &|draws| Fault::Reload { when: at(draws), broker: Box::new(broker(draws)) });
-    some(draws, 4, 1, &|draws| Fault::Rot { when: at(draws) });
-    some(draws, 3, 1, &|draws| Fault::LostWrite { when: a_write(draws, end_us) });
-    some(draws, 3, 1, &|draws| Fault::MisdirectedWrite { when: a_write(draws, end_us) });
-    some(draws, 3, 1, &|draws| Fault::StaleRead { when: When::Read(draws.between(1, 60)) });
-    some(draws, 10, 2, &|draws| Fault::WallJump {
-        when: at(draws),
-        by_ms: draws.between(0, 20_000_000) as i64 - 10_000_000,
-    });
-    faults
-}
-
-fn a_write(draws: &mut Draws, end_us: u64) -> When {
-    When::WriteSince { at_us: draws.below(end_us), number: draws.between(1, 20) }
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub mod recording;
 mod run;
 pub mod scenario;
 mod schedule;
+pub mod shell;
 pub mod shrink;
 mod tap;
 mod trace;

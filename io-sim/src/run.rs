@@ -29,15 +29,20 @@ pub fn run_recorded(scenario: &Scenario) -> Outcome {
 }
 
 fn run_with(scenario: &Scenario, detail: Detail) -> Outcome {
-    catch_words();
-    PANIC.set(Some(String::new()));
     let mut world = World::new(scenario, detail);
-    let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
-    let words = PANIC.take();
-    if ended.is_err() {
-        world.panicked(words.unwrap_or_default());
+    if let Some(words) = catch_panics(|| world.run()) {
+        world.panicked(words);
     }
     world.finish()
+}
+
+/// Runs something; the words of its last panic if there was one, be it that a task of a runtime caught it.
+pub(crate) fn catch_panics(run: impl FnOnce()) -> Option<String> {
+    catch_words();
+    PANIC.set(Some(String::new()));
+    let ended = catch_unwind(AssertUnwindSafe(run));
+    let words = PANIC.take().unwrap_or_default();
+    (ended.is_err() || !words.is_empty()).then_some(words)
 }
 
 /// Keeps the words of panics within runs instead of printing them; other panics print as before.

@@ -22,10 +22,12 @@ pub(crate) struct Trace {
     now_us: u64,
 }
 
-impl Trace {
-    pub(crate) fn new(detail: Detail, clients: impl Iterator<Item = String>) -> Trace {
-        let recording = (detail == Detail::Entries).then(|| Box::new(Recording::new(clients.collect())));
-        Trace { hash: 0x76_6f77_6d71, lines: (detail != Detail::Hash).then(Vec::new), recording, now_us: 0 }
+impl Trace { hash: 0x76_6f77_6d71, lines: readable.then(Vec::new), recording: None, now_us: 0 }
+    }
+
+    /// From now on typed entries are kept too, of a run with these clients; goes with a readable trace.
+    pub(crate) fn keep_entries(&mut self, clients: Vec<String>) {
+        self.recording = Some(Box::new(Recording::new(clients)));
     }
 
     pub(crate) fn set_now(&mut self, now_us: u64) {
@@ -34,7 +36,7 @@ impl Trace {
 
     /// Notes that something happened: `who` is eight characters at the most, `numbers` go into the hash, the
     /// text only into a readable trace and a recording.
-    pub(crate) fn note(&mut self, who: &'static str, numbers: &[u64], text: impl FnOnce() -> String) {
+    pub(crate) fn note(&mut self, who: &str, numbers: &[u64], text: impl FnOnce() -> String) {
         if let Some(text) = self.line(who, numbers, text) {
             self.record(|recording| recording.note(who, numbers.first().copied(), text));
         }
@@ -43,7 +45,7 @@ impl Trace {
     /// As `note`, of something that is recorded otherwise. Tells the text if it was asked for.
     pub(crate) fn line(
         &mut self,
-        who: &'static str,
+        who: &str,
         numbers: &[u64],
         text: impl FnOnce() -> String,
     ) -> Option<String> {
@@ -80,8 +82,13 @@ impl Trace {
         self.mix(u64::from_le_bytes(last) ^ bytes.len() as u64);
     }
 
-    pub(crate) fn finish(self) -> (u64, Vec<String>, Option<Box<Recording>>) {
-        (self.hash, self.lines.unwrap_or_default(), self.recording)
+    /// The entries, if they were asked for.
+    pub(crate) fn take_recording(&mut self) -> Option<Box<Recording>> {
+        self.recording.take()
+    }
+
+    pub(crate) fn finish(self) -> (u64, Vec<String>) {
+        (self.hash, self.lines.unwrap_or_default())
     }
 
     fn mix(&mut self, number: u64) {

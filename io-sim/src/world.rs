@@ -82,6 +82,10 @@ impl<'a> World<'a> {
             schedule.add(at, Happening::Fault(index));
         }
         schedule.add(scenario.fault_phase_us, Happening::Heal);
+        let mut trace = Trace::new(detail != Detail::Hash);
+        if detail == Detail::Entries {
+            trace.keep_entries(scenario.clients.iter().map(|client| client.id.clone()).collect());
+        }
         World {
             scenario,
             schedule,
@@ -90,7 +94,7 @@ impl<'a> World<'a> {
             ledger: Ledger::new(),
             clients,
             model: Model::new(scenario),
-            trace: Trace::new(detail, scenario.clients.iter().map(|client| client.id.clone())),
+            trace,
             counts: Counts::default(),
             course: Course::default(),
             effects: Effects::default(),
@@ -142,7 +146,8 @@ impl<'a> World<'a> {
         self.counts.effects = self.effects;
         let violation = self.model.take_violation();
         self.course.operations = self.disk.counts().operations;
-        let (trace_hash, trace, recording) = self.trace.finish();
+        let recording = self.trace.take_recording();
+        let (trace_hash, trace) = self.trace.finish();
         let entries = recording.map_or_else(Vec::new, |recording| recording.finish(violation.as_ref()));
         Outcome { violation, trace_hash, trace, entries, counts: self.counts, course: self.course }
     }

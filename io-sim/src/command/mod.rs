@@ -16,6 +16,7 @@ mod marks;
 mod replay;
 mod report;
 mod run;
+mod shell;
 mod shrink;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +46,7 @@ enum Command {
     Shrink(shrink::Shrink),
     Exhaust(exhaust::Exhaust),
     Marks(marks::Marks),
+    Shell(shell::Shell),
     Corpus(corpus::Corpus),
     Bugs(bugs::Bugs),
 }
@@ -58,6 +60,7 @@ impl Arguments {
             Command::Shrink(shrink) => shrink.run(),
             Command::Exhaust(exhaust) => exhaust.run(),
             Command::Marks(marks) => marks.run(),
+            Command::Shell(shell) => shell.run(),
             Command::Corpus(corpus) => corpus.run(),
             Command::Bugs(bugs) => bugs.run(),
         };

@@ -171,7 +171,7 @@ pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, String> {
     Ok(stop)
 }
 
-fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+pub(super) fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     let (from, to) = text.split_once("..").ok_or("seeds are given as A..B")?;
     let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}"));
     let seeds = number(from)?..number(to)?;

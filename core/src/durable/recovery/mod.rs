@@ -186,7 +186,7 @@ impl Recovery {
         self.go_on(now);
     }
 
-    /// The next order to the driver: disk operations only.
+    /// The next order to the driver: disk operations, and reports of what it met.
     pub fn poll_output(&mut self) -> Option<Output> {
         match &mut self.step {
             Step::Settle(broker) => self.outbox.pop().or_else(|| broker.poll_output()),

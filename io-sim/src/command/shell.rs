@@ -1,0 +1,102 @@
+//! `vowmq-sim shell`: the broker's real shell under turmoil, from seeds.
+
+use super::run::parse_seeds;
+use super::{End, processors};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+use vowmq_sim::outcome::Outcome;
+use vowmq_sim::shell::{Summary, campaign, generate, run_traced};
+
+/// Runs the broker's own code for sockets, back-pressure, time-outs and shutdown over a simulated network and disk.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  vowmq-sim shell --seeds 0..500
+  vowmq-sim shell --seeds 7..8 --trace")]
+pub(super) struct Shell {
+    /// The seeds: from A to B, B not included.
+    #[arg(long, value_parser = parse_seeds, value_name = "A..B")]
+    seeds: Range<u64>,
+    /// Threads; as many as there are processors by default.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Print everything that happens; for one seed.
+    #[arg(long)]
+    trace: bool,
+    /// Print the scenario as JSON instead of running it; for one seed.
+    #[arg(long)]
+    show: bool,
+}
+
+impl Shell {
+    pub(super) fn run(self) -> Result<End, String> {
+        let first = self.seeds.start;
+        if (self.trace || self.show) && self.seeds.end - first != 1 {
+            return Err("--trace and --show are for one seed: --seeds 7..8".to_owned());
+        }
+        if self.show {
+            let text = serde_json::to_string_pretty(&generate(first)).map_err(|error| error.to_string())?;
+            say!("{text}");
+            return Ok(End::Clean);
+        }
+        if self.trace {
+            return Ok(print_run(&run_traced(&generate(first))));
+        }
+        Ok(run_many(self.seeds, self.jobs.unwrap_or_else(processors)))
+    }
+}
+
+fn print_run(outcome: &Outcome) -> End {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    for line in &outcome.trace {
+        if writeln!(out, "{line}").is_err() {
+            break; // whoever reads has enough
+        }
+    }
+    drop(out);
+    say!("trace {:016x}", outcome.trace_hash);
+    match &outcome.violation {
+        Some(violation) => say!("BROKEN: {violation}"),
+        None => say!("every promise was kept"),
+    }
+    End::clean(outcome.violation.is_none())
+}
+
+fn run_many(seeds: Range<u64>, jobs: usize) -> End {
+    let bar = ProgressBar::new(seeds.end - seeds.start);
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds  {per_sec}  {eta} left");
+    bar.set_style(style.expect("the template is right"));
+    let begin = Instant::now();
+    let summary = campaign(seeds, jobs, &|| bar.inc(1));
+    bar.finish_and_clear();
+    print_summary(&summary, begin.elapsed());
+    End::clean(summary.failures.is_empty())
+}
+
+fn print_summary(summary: &Summary, elapsed: Duration) {
+    say!(
+        "{} seeds ({} of them run twice) in {:.1} s: {:.1} seeds a second",
+        summary.runs,
+        summary.compared,
+        elapsed.as_secs_f64(),
+        summary.runs as f64 / elapsed.as_secs_f64().max(1e-9)
+    );
+    say!(
+        "{} deliveries, {} ends of the broker in {:.1} s of simulated time",
+        summary.deliveries,
+        summary.ends,
+        summary.simulated_us as f64 / 1e6
+    );
+    for (name, count) in summary.effects.iter() {
+        say!("  {count:>12}  {name}");
+    }
+    if summary.failures.is_empty() {
+        say!("every promise was kept");
+    }
+    for (seed, violation) in &summary.failures {
+        say!("BROKEN by seed {seed}: {violation}");
+        say!("  vowmq-sim shell --seeds {seed}..{} --trace", seed + 1);
+    }
+}
