@@ -22,7 +22,9 @@ pub(crate) struct Trace {
     now_us: u64,
 }
 
-impl Trace { hash: 0x76_6f77_6d71, lines: readable.then(Vec::new), recording: None, now_us: 0 }
+impl Trace {
+    pub(crate) fn new(readable: bool) -> Trace {
+        Trace { hash: 0x76_6f77_6d71, lines: readable.then(Vec::new), recording: None, now_us: 0 }
     }
 
     /// From now on typed entries are kept too, of a run with these clients; goes with a readable trace.
