@@ -312,16 +312,17 @@ impl Recording {
         }
     }
 
+    /// A promise is broken.
+    pub(crate) fn violated(&mut self, violation: &Violation) {
+        let culprit = self.culprit(violation);
+        let mut about: Vec<String> = names_in(violation).filter(|name| self.is_known(name)).collect();
+        about.extend(culprit.into_iter().flat_map(|index| self.entries[index].about.clone()));
+        about.dedup();
+        self.push(What::Violation { culprit }, violation.to_string(), about);
+    }
+
     /// The run is over.
-    pub(crate) fn finish(mut self, violation: Option<&Violation>) -> Vec<Entry> {
-        if let Some(violation) = violation {
-            let culprit = self.culprit(violation);
-            let mut about: Vec<String> = names_in(violation).filter(|name| self.is_known(name)).collect();
-            about.extend(culprit.into_iter().flat_map(|index| self.entries[index].about.clone()));
-            about.dedup();
-            self.now_us = self.now_us.max(violation.at_us);
-            self.push(What::Violation { culprit }, violation.to_string(), about);
-        }
+    pub(crate) fn finish(self) -> Vec<Entry> {
         self.entries
     }
 

@@ -33,6 +33,10 @@ fn run_with(scenario: &Scenario, detail: Detail) -> Outcome {
     if let Some(words) = catch_panics(|| world.run()) {
         world.panicked(words);
     }
+    if detail == Detail::Entries {
+        // A broker that is broken may panic here, which tells nothing more.
+        let _ = catch_panics(|| world.look_on());
+    }
     world.finish()
 }
 

@@ -89,8 +89,9 @@ impl Trace {
         self.recording.take()
     }
 
-    pub(crate) fn finish(self) -> (u64, Vec<String>) {
-        (self.hash, self.lines.unwrap_or_default())
+    /// The hash and the lines so far, which are taken out.
+    pub(crate) fn so_far(&mut self) -> (u64, Vec<String>) {
+        (self.hash, self.lines.as_mut().map(std::mem::take).unwrap_or_default())
     }
 
     fn mix(&mut self, number: u64) {

@@ -32,6 +32,9 @@ use vowmq_core::limits::Settings;
 
 /// A run that takes more events than this goes round in circles.
 const EVENTS_MAX: u64 = 3_000_000;
+/// How long what comes of a broken promise is recorded, and for how many events.
+const AFTERMATH_US: u64 = 5_000;
+const AFTERMATH_EVENTS: u64 = 300;
 
 /// Everything there is in a run.
 pub(crate) struct World<'a> {
@@ -63,6 +66,8 @@ pub(crate) struct World<'a> {
     paused_until: u64,
     wall: WallClock,
     over: bool,
+    /// What the run brought, if it is gone on with to show what comes of a broken promise.
+    ended: Option<Outcome>,
 }
 
 impl<'a> World<'a> {
@@ -112,6 +117,7 @@ impl<'a> World<'a> {
             driver_draws: chance.draws(Domain::Driver, 0),
             taps: BTreeMap::new(),
             over: false,
+            ended: None,
         }
     }
 
@@ -119,20 +125,45 @@ impl<'a> World<'a> {
     pub(crate) fn run(&mut self) {
         let mut events = 0;
         while !self.over && self.model.violation().is_none() {
-            let Some(happening) = self.schedule.pop() else { break };
-            events += 1;
-            let now = self.now();
-            self.model.set_now(now);
-            self.trace.set_now(now);
-            if now < self.paused_until && happening.needs_process() {
-                self.schedule.add(self.paused_until, happening);
-            } else {
-                self.happen(happening);
+            if !self.take_event() {
+                break;
             }
+            events += 1;
             if events == EVENTS_MAX {
                 self.model.fail(Checker::Progress, "run", format!("{EVENTS_MAX} events and no end"));
             }
         }
+    }
+
+    /// What comes of a broken promise is recorded too, for a while. It counts for nothing else.
+    pub(crate) fn look_on(&mut self) {
+        let Some(violation) = self.model.violation().cloned() else { return };
+        let outcome = self.outcome();
+        self.trace.record(|to| to.violated(&violation));
+        self.ended = Some(outcome);
+        if violation.checker == Checker::Panic {
+            return;
+        }
+        let until = self.now() + AFTERMATH_US;
+        for _ in 0..AFTERMATH_EVENTS {
+            if self.now() > until || !self.take_event() {
+                break;
+            }
+        }
+    }
+
+    /// Lets the next event happen, if there is one.
+    fn take_event(&mut self) -> bool {
+        let Some(happening) = self.schedule.pop() else { return false };
+        let now = self.now();
+        self.model.set_now(now);
+        self.trace.set_now(now);
+        if now < self.paused_until && happening.needs_process() {
+            self.schedule.add(self.paused_until, happening);
+        } else {
+            self.happen(happening);
+        }
+        true
     }
 
     /// Notes a panic of the broker.
@@ -141,15 +172,26 @@ impl<'a> World<'a> {
     }
 
     pub(crate) fn finish(mut self) -> Outcome {
+        let mut outcome = self.ended.take().unwrap_or_else(|| self.outcome());
+        outcome.entries = self.trace.take_recording().map_or_else(Vec::new, |recording| recording.finish());
+        outcome
+    }
+
+    /// What the run brought so far, its entries aside.
+    fn outcome(&mut self) -> Outcome {
         self.counts.simulated_us = self.schedule.now_us();
         self.effects.count_many("acknowledged before it was delivered", self.model.debts());
-        self.counts.effects = self.effects;
-        let violation = self.model.take_violation();
+        self.counts.effects = std::mem::take(&mut self.effects);
         self.course.operations = self.disk.counts().operations;
-        let recording = self.trace.take_recording();
-        let (trace_hash, trace) = self.trace.finish();
-        let entries = recording.map_or_else(Vec::new, |recording| recording.finish(violation.as_ref()));
-        Outcome { violation, trace_hash, trace, entries, counts: self.counts, course: self.course }
+        let (trace_hash, trace) = self.trace.so_far();
+        Outcome {
+            violation: self.model.violation().cloned(),
+            trace_hash,
+            trace,
+            entries: Vec::new(),
+            counts: std::mem::take(&mut self.counts),
+            course: std::mem::take(&mut self.course),
+        }
     }
 
     fn happen(&mut self, happening: Happening) {

@@ -130,8 +130,8 @@ function draw() {
 }
 
 function culpritOf() {
-  const last = ENTRIES[ENTRIES.length - 1];
-  return last && last.kind === "violation" && last.culprit !== undefined ? last.culprit : -1;
+  const found = violationAt === undefined ? undefined : ENTRIES[violationAt].culprit;
+  return found === undefined ? -1 : found;
 }
 
 function drawHead(width) {

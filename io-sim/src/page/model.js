@@ -5,6 +5,8 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const ENTRIES = DATA.entries;
 const CLIENTS = DATA.clients;
+const foundAt = ENTRIES.findIndex((entry) => entry.kind === "violation");
+const violationAt = foundAt < 0 ? undefined : foundAt;
 
 const KINDS = {
   packets: "packets",

@@ -100,7 +100,6 @@ function zoomBy(factor) {
   rearrange();
 }
 
-const violationAt = ENTRIES.length && ENTRIES[ENTRIES.length - 1].kind === "violation" ? ENTRIES.length - 1 : undefined;
 const isCrash = (entry) => entry.kind === "crash";
 const isFault = (entry) => entry.kind === "fault";
 const wayOf = (event) => (event.shiftKey ? -1 : 1);
@@ -208,8 +207,7 @@ function begin() {
   layOut();
   layLanes();
   spacer.style.height = `${height}px`;
-  const last = ENTRIES[ENTRIES.length - 1];
-  if (last.kind === "violation") [view.follow] = last.about || [null];
+  if (violationAt !== undefined) [view.follow] = ENTRIES[violationAt].about || [null];
   showSwitches();
   listen();
   go(violationAt === undefined ? rows[0] : violationAt);

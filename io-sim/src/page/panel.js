@@ -56,6 +56,9 @@ function showEntry() {
     return;
   }
   const lines = [make("h2", "", headingOf(entry)), make("p", "what", entry.kind === "violation" ? `${DATA.violation.checker}: ${DATA.violation.meaning}` : entry.text)];
+  if (violationAt !== undefined && view.at > violationAt) {
+    lines.push(make("p", "after", "After the promise was broken. The run counts only until then; this shows what came of it."));
+  }
   if (entry.kind === "violation") lines.push(make("p", "", DATA.violation.text));
   const sayings = [];
   if (entry.kind === "flight") sayings.push(flightWords(entry));
