@@ -36,12 +36,16 @@ impl Records {
     pub(super) fn read(&mut self, bytes: &[u8]) -> Content {
         let mut content = Content::default();
         let mut rest = bytes;
+        let mut witness = None;
         while let Some(batch) = batch::parse(rest) {
             let first = batch.header.first.0;
-            let last = first + u64::from(batch.header.records) - 1;
-            content.span = Some((content.span.map_or(first, |(first, _)| first), last));
+            let behind = first + u64::from(batch.header.records);
+            if behind > first {
+                content.span = Some((content.span.map_or(first, |(first, _)| first), behind - 1));
+            }
+            witness = Some(batch.header.synced);
             let mut at = BATCH_HEADER;
-            for lsn in first..=last {
+            for lsn in first..behind {
                 let Ok((record, _, next)) = codec::decode(batch.bytes, at) else { break };
                 let words = self.describe(&record, &mut content.about);
                 if content.details.len() < TOLD_MAX {
@@ -58,11 +62,13 @@ impl Records {
                 content.details.extend((untold > 0).then(|| format!("and {untold} more")));
                 format!("records {first} to {last}")
             }
+            None if witness.is_some() => "a batch without records".to_owned(),
             None => match segment::parse(bytes) {
                 FirstSector::Header(header) => format!("the header of segment {}", header.segment),
                 FirstSector::NewerFormat(_) | FirstSector::Nothing => format!("{} bytes", bytes.len()),
             },
         };
+        content.details.extend(witness.map(|lsn| format!("it says that what is synced ends with {lsn}")));
         content.about.sort();
         content.about.dedup();
         content
