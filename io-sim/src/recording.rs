@@ -335,7 +335,7 @@ impl Recording {
         });
         let letters = |text: &str| text.to_lowercase().replace(|letter: char| !letter.is_alphanumeric(), "");
         let said = letters(&violation.text);
-        let leaves = violation.text.contains(" leaves");
+        let (leaves, answer) = (violation.text.contains(" leaves"), said.starts_with("theanswer"));
         let names: Vec<String> = names_in(violation).collect();
         let concerns = |entry: &Entry| match &entry.what {
             What::Flight { client, .. } => {
@@ -347,10 +347,12 @@ impl Recording {
         let fits = |entry: &Entry| {
             // `PubAck(3) leaves` is the packet `PUBACK 3`.
             let packet = letters(&entry.text.split(' ').take(2).collect::<String>());
+            let is_answer = answer && (packet.starts_with("puback") || packet.starts_with("pubrec"));
             let named = entry.about.iter().any(|name| names.contains(name));
             let left = matches!(entry.what, What::Flight { to_broker: false, .. }) && entry.at_us == now;
-            let score =
-                u32::from(concerns(entry)) + 2 * u32::from(named) + 4 * u32::from(said.starts_with(&packet));
+            let score = u32::from(concerns(entry))
+                + 2 * u32::from(named)
+                + 4 * u32::from(is_answer || said.starts_with(&packet));
             if score > 0 && leaves && left { score + 8 } else { score }
         };
         moment
@@ -402,4 +404,79 @@ fn names_in(violation: &Violation) -> impl Iterator<Item = String> {
     let trim = |word: &'_ str| word.trim_matches(|letter: char| !letter.is_alphanumeric()).to_owned();
     let words: Vec<String> = words.split_whitespace().map(trim).collect();
     words.into_iter().filter(move |word| is_name(&word.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Checker;
+    use crate::payload::{self, MessageKey};
+    use bytes::BytesMut;
+    use mqttbytes::QoS;
+    use mqttbytes::v4::{PubAck, Publish};
+
+    fn exchanged() -> Recording {
+        let mut recording = Recording::new(vec!["pump".to_owned(), "tank".to_owned()]);
+        let (pump, tank) = (ConnectionId(1), ConnectionId(2));
+        let mut publish = Publish::from_bytes(
+            "a",
+            QoS::AtLeastOnce,
+            payload::build(MessageKey { publisher: 0, sequence: 7 }, 32),
+        );
+        publish.pkid = 1;
+        let (mut bytes, mut ack) = (BytesMut::new(), BytesMut::new());
+        publish.write(&mut bytes).expect("it fits");
+        PubAck::new(1).write(&mut ack).expect("it fits");
+        recording.signalled(pump, 0, true, "opens".to_owned());
+        recording.arrived(pump, true, 1);
+        recording.set_now(10);
+        recording.sent(pump, 0, true, &bytes[..9]);
+        recording.sent(pump, 0, true, &bytes[9..]);
+        recording.arrived(pump, true, bytes.len() - 1);
+        recording.set_now(20);
+        recording.arrived(pump, true, 1);
+        recording.sent(pump, 0, false, &ack);
+        recording.sent(tank, 1, false, &bytes);
+        recording
+    }
+
+    fn fate(recording: &Recording, index: usize) -> (Fate, Option<u64>) {
+        match recording.entries[index].what {
+            What::Flight { fate, end_us, .. } => (fate, end_us),
+            _ => panic!("it is none: {:?}", recording.entries[index]),
+        }
+    }
+
+    /// Were it to fail, an arrow would end before the last byte has come, or point at a packet that was lost.
+    #[test]
+    fn a_packet_arrives_with_its_last_byte_or_is_lost() {
+        let mut recording = exchanged();
+        assert_eq!(fate(&recording, 1), (Fate::Done, Some(20)));
+        recording.set_now(30);
+        recording.broken(ConnectionId(1));
+        assert_eq!(
+            (fate(&recording, 2), fate(&recording, 3)),
+            ((Fate::Lost, Some(30)), (Fate::UnderWay, None))
+        );
+    }
+
+    /// Were it to fail, the page would point at the wrong packet.
+    #[test]
+    fn a_violation_is_tied_to_its_packet() {
+        for (subject, text, packet) in [
+            ("m0.7", "the answer to m0.7 leaves, and the message is not there", "PUBACK 1 for m0.7"),
+            ("pump", "PubAck(1) leaves for \"pump\", and the records do not have it", "PUBACK 1 for m0.7"),
+            ("client 1 m0.7", "it was delivered already", "PUBLISH 1 m0.7 QoS 1 to \"a\""),
+        ] {
+            let mut recording = exchanged();
+            let (subject, text) = (subject.to_owned(), text.to_owned());
+            recording.violated(&Violation { checker: Checker::Loss, subject, text, at_us: 20 });
+            let entries = recording.finish();
+            let What::Violation { culprit: Some(culprit) } = entries[4].what else {
+                panic!("{:?}", entries[4])
+            };
+            assert_eq!(entries[culprit].text, packet);
+            assert_eq!(entries[4].about, ["m0.7"]);
+        }
+    }
 }

@@ -33,8 +33,8 @@ use vowmq_core::limits::Settings;
 /// A run that takes more events than this goes round in circles.
 const EVENTS_MAX: u64 = 3_000_000;
 /// How long what comes of a broken promise is recorded, and for how many events.
-const AFTERMATH_US: u64 = 5_000;
-const AFTERMATH_EVENTS: u64 = 300;
+const AFTERMATH_US: u64 = 20_000;
+const AFTERMATH_EVENTS: u64 = 1_000;
 
 /// Everything there is in a run.
 pub(crate) struct World<'a> {
