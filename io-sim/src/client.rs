@@ -123,9 +123,13 @@ impl Client {
     /// Comes to an operation of its program.
     pub(crate) fn operate(&mut self, around: &mut Context<'_>, index: usize) {
         let action = self.program.operations[index].action.clone();
-        around.trace.note("client", &[self.index as u64, index as u64], || {
+        around.trace.line("client", &[self.index as u64, index as u64], || {
             format!("{} comes to {action:?}", self.program.id)
         });
+        let number = Some(self.index as u64);
+        around
+            .trace
+            .record(|to| to.note("client", number, format!("is to {}", crate::words::action(&action))));
         if !self.left {
             self.online = true;
         }
@@ -404,7 +408,7 @@ impl Client {
         around.counts.packets += 1;
         around
             .trace
-            .note("sends", &[self.index as u64], || format!("{}: {}", self.program.id, describe(packet)));
+            .line("sends", &[self.index as u64], || format!("{}: {}", self.program.id, describe(packet)));
         let outbox = &mut self.outbox;
         let written = match packet {
             Packet::Connect(packet) => packet.write(outbox),

@@ -5,6 +5,7 @@
 
 mod cut;
 mod file;
+mod left;
 mod lie;
 
 use crate::chance::{Chance, Domain, Draws};
@@ -13,6 +14,7 @@ use crate::scenario::DiskSettings;
 pub(crate) use cut::Cut;
 pub use cut::CutSize;
 use file::{File, SECTOR};
+pub(crate) use left::Left;
 pub(crate) use lie::{Harm, Lie};
 use std::collections::{BTreeMap, BTreeSet};
 use vowmq_core::ids::{OpId, SegmentNumber};
@@ -120,27 +122,32 @@ impl Disk {
     }
 
     /// The process is gone; operations under way end as the operating system likes.
-    pub(crate) fn process_crash(&mut self, draws: &mut Draws) {
-        for (_, operation) in std::mem::take(&mut self.in_flight) {
+    pub(crate) fn process_crash(&mut self, draws: &mut Draws, mut tell: impl FnMut(Left)) {
+        for (op, operation) in std::mem::take(&mut self.in_flight) {
             let under_way = match draws.below(4) {
                 0 => UnderWay::NotBegun,
                 1 => UnderWay::Done,
                 _ => UnderWay::Written,
             };
+            tell(Left::Operation(op, under_way));
             self.carry_out_partly(operation, under_way);
         }
         self.files.values_mut().for_each(File::seal);
     }
 
     /// The power is gone; tells what became of unsynced sectors, lengths and names.
-    pub(crate) fn power_cut(&mut self, cut: &mut Cut<'_>, mut effect: impl FnMut(&'static str)) {
-        for (_, operation) in std::mem::take(&mut self.in_flight) {
-            self.carry_out_partly(operation, cut.under_way());
+    pub(crate) fn power_cut(&mut self, cut: &mut Cut<'_>, mut tell: impl FnMut(Left)) {
+        for (op, operation) in std::mem::take(&mut self.in_flight) {
+            let under_way = cut.under_way();
+            tell(Left::Operation(op, under_way));
+            self.carry_out_partly(operation, under_way);
         }
-        self.cut_entries(cut, &mut effect);
+        self.cut_entries(cut, &mut tell);
         self.files.retain(|inode, _| self.durable_entries.values().any(|named| named == inode));
         for (inode, file) in &mut self.files {
-            file.power_cut(*inode, cut, &mut effect);
+            let named = self.durable_entries.iter().find(|(_, of_name)| *of_name == inode);
+            let segment = named.map_or(SegmentNumber(0), |(name, _)| *name);
+            file.power_cut(*inode, cut, |at, fate| tell(Left::Place(segment, at, fate)));
         }
     }
 
@@ -320,7 +327,7 @@ impl Disk {
     }
 
     /// Every change of a name that was not synced survives or is undone.
-    fn cut_entries(&mut self, cut: &mut Cut<'_>, effect: &mut impl FnMut(&'static str)) {
+    fn cut_entries(&mut self, cut: &mut Cut<'_>, tell: &mut impl FnMut(Left)) {
         let names: BTreeSet<SegmentNumber> =
             self.entries.keys().chain(self.durable_entries.keys()).copied().collect();
         for name in names {
@@ -328,8 +335,9 @@ impl Disk {
             if now == durable {
                 continue;
             }
-            if !cut.keeps_name() {
-                effect("directory entry undone");
+            let kept = cut.keeps_name();
+            tell(Left::Name(name, kept));
+            if !kept {
                 continue;
             }
             match now {

@@ -270,6 +270,17 @@ impl Fault {
         }
     }
 
+    /// Whether it takes effect within a disk operation, rather than at a moment of its own.
+    pub(crate) fn hits_an_operation(&self) -> bool {
+        matches!(
+            self,
+            Fault::DiskError { .. }
+                | Fault::LostWrite { .. }
+                | Fault::MisdirectedWrite { .. }
+                | Fault::StaleRead { .. }
+        )
+    }
+
     /// The client it concerns, if it is one.
     pub fn client(&self) -> Option<usize> {
         match self {

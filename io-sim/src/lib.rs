@@ -28,8 +28,10 @@ mod ledger;
 mod model;
 mod network;
 pub mod outcome;
+pub mod page;
 mod payload;
 pub mod planted;
+pub mod recording;
 mod run;
 pub mod scenario;
 mod schedule;
@@ -43,4 +45,4 @@ mod world;
 
 pub use disk::CutSize;
 pub use generate::generate;
-pub use run::{run, run_traced};
+pub use run::{run, run_recorded, run_traced};

@@ -197,10 +197,6 @@ impl Model {
         self.violation.as_ref()
     }
 
-    pub(crate) fn take_violation(&mut self) -> Option<Violation> {
-        self.violation.take()
-    }
-
     /// Notes a broken promise, if its checker counts; the first one stays.
     pub(crate) fn fail(&mut self, checker: Checker, subject: impl Into<String>, text: impl Into<String>) {
         if !self.checkers.is_empty() && !self.checkers.contains(&checker) {

@@ -2,13 +2,26 @@
 
 use crate::disk::CutSize;
 use crate::effects::Effects;
+use crate::recording::Entry;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use strum::{Display, EnumIter, EnumString};
+use strum::{Display, EnumIter, EnumMessage, EnumString};
 
 /// Which promise was broken. Written as in `ack-before-disk`.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display, EnumIter, EnumString,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumIter,
+    EnumMessage,
+    EnumString,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -61,6 +74,13 @@ pub enum Checker {
     Determinism,
 }
 
+impl Checker {
+    /// What it means that this promise is broken, in a sentence.
+    pub fn meaning(self) -> &'static str {
+        self.get_documentation().unwrap_or_default()
+    }
+}
+
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
@@ -90,6 +110,8 @@ pub struct Outcome {
     pub trace_hash: u64,
     /// Everything that happened, one line each, if it was asked for.
     pub trace: Vec<String>,
+    /// The same as typed entries, if they were asked for.
+    pub entries: Vec<Entry>,
     /// What was counted.
     pub counts: Counts,
     /// What an enumeration of crashes goes on.

@@ -2,6 +2,7 @@
 
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
+use crate::trace::Detail;
 use crate::world::World;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,18 +15,27 @@ thread_local! {
 
 /// Runs a scenario: the same scenario brings the same outcome, always and everywhere.
 pub fn run(scenario: &Scenario) -> Outcome {
-    run_with(scenario, false)
+    run_with(scenario, Detail::Hash)
 }
 
 /// As `run`, and the outcome has the trace in words.
 pub fn run_traced(scenario: &Scenario) -> Outcome {
-    run_with(scenario, true)
+    run_with(scenario, Detail::Lines)
 }
 
-fn run_with(scenario: &Scenario, readable: bool) -> Outcome {
-    let mut world = World::new(scenario, readable);
+/// As `run_traced`, and the outcome has the typed entries too.
+pub fn run_recorded(scenario: &Scenario) -> Outcome {
+    run_with(scenario, Detail::Entries)
+}
+
+fn run_with(scenario: &Scenario, detail: Detail) -> Outcome {
+    let mut world = World::new(scenario, detail);
     if let Some(words) = catch_panics(|| world.run()) {
         world.panicked(words);
+    }
+    if detail == Detail::Entries {
+        // A broker that is broken may panic here, which tells nothing more.
+        let _ = catch_panics(|| world.look_on());
     }
     world.finish()
 }

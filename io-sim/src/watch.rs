@@ -3,7 +3,7 @@
 
 use crate::outcome::{Checker, Outcome, Violation};
 use crate::scenario::Scenario;
-use crate::{run, run_traced};
+use crate::{run, run_recorded, run_traced};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -13,12 +13,20 @@ pub(crate) const RUN_MAX: Duration = Duration::from_secs(60);
 /// Runs a scenario on a thread of its own, with a readable trace if that is asked for. None: it has not come to an
 /// end within 60 seconds, and its thread is left behind, to end with the process.
 pub fn run_watched(scenario: &Scenario, readable: bool) -> Option<Outcome> {
+    watched(scenario, if readable { run_traced } else { run })
+}
+
+/// As `run_watched`, and the outcome has its typed entries.
+pub fn record_watched(scenario: &Scenario) -> Option<Outcome> {
+    watched(scenario, run_recorded)
+}
+
+fn watched(scenario: &Scenario, run: fn(&Scenario) -> Outcome) -> Option<Outcome> {
     let (to_us, outcome) = mpsc::channel();
     let scenario = scenario.clone();
     std::thread::spawn(move || {
-        let outcome = if readable { run_traced(&scenario) } else { run(&scenario) };
         // Nobody listens any more when it took too long.
-        let _ = to_us.send(outcome);
+        let _ = to_us.send(run(&scenario));
     });
     outcome.recv_timeout(RUN_MAX).ok()
 }

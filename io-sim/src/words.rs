@@ -1,6 +1,7 @@
 //! A scenario in words: what clients do and what goes wrong, in the order of time.
 
-use crate::scenario::Scenario;
+use crate::fault::{Fault, When};
+use crate::scenario::{Action, ClientProgram, Scenario};
 use serde_json::Value;
 
 /// The steps of a scenario, one a line: who, when, what, and how.
@@ -13,17 +14,15 @@ pub fn steps(scenario: &Scenario) -> Vec<String> {
         let words = format!("{} has a {session} session{}", client.id, will.unwrap_or_default());
         steps.push((None, words));
         for operation in &client.operations {
-            let action = serde_json::to_value(&operation.action).unwrap_or_default();
-            steps.push((
-                Some(operation.at_us),
-                format!("{} {}", client.id, sentence(&action, "do", scenario)),
-            ));
+            steps.push((Some(operation.at_us), format!("{} {}", client.id, action(&operation.action))));
         }
     }
     for fault in &scenario.faults {
-        let fault = serde_json::to_value(fault).unwrap_or_default();
-        let words = format!("FAULT {}", sentence(&fault, "kind", scenario));
-        steps.push((fault["when"]["at_us"].as_u64(), words));
+        let at_us = match fault.when() {
+            When::AtUs(at_us) => Some(*at_us),
+            _ => None,
+        };
+        steps.push((at_us, format!("FAULT {}", self::fault(fault, scenario))));
     }
     // What has no time of its own stands first.
     steps.sort_by_key(|(at_us, _)| *at_us);
@@ -32,28 +31,38 @@ pub fn steps(scenario: &Scenario) -> Vec<String> {
     steps.into_iter().map(|(at_us, words)| format!("{:>10}  {words}", column(at_us))).collect()
 }
 
+/// An action: what is done, and how.
+pub(crate) fn action(action: &Action) -> String {
+    sentence(&serde_json::to_value(action).unwrap_or_default(), "do", &[])
+}
+
+/// A fault: its kind, and how.
+pub(crate) fn fault(fault: &Fault, scenario: &Scenario) -> String {
+    sentence(&serde_json::to_value(fault).unwrap_or_default(), "kind", &scenario.clients)
+}
+
 /// What is done, then its fields that say something.
-fn sentence(object: &Value, verb: &str, scenario: &Scenario) -> String {
+fn sentence(object: &Value, verb: &str, clients: &[ClientProgram]) -> String {
     let mut words = object[verb].as_str().unwrap_or_default().replace('_', " ");
     for (name, value) in object.as_object().into_iter().flatten().filter(|(name, _)| *name != verb) {
-        words.extend(phrase(name, value, scenario).map(|phrase| format!(" {phrase}")));
+        words.extend(phrase(name, value, clients).map(|phrase| format!(" {phrase}")));
     }
     words
 }
 
 /// A field in words; none where it says nothing beside the time.
-fn phrase(name: &str, value: &Value, scenario: &Scenario) -> Option<String> {
+fn phrase(name: &str, value: &Value, clients: &[ClientProgram]) -> Option<String> {
     let plain = |text: &str| text.replace('_', " ");
     match value {
         Value::Null | Value::Bool(false) => None,
         Value::Bool(true) => Some(plain(name)),
         Value::Object(fields) if name == "when" && fields.len() == 1 && fields.contains_key("at_us") => None,
         Value::Object(fields) => {
-            let inner = fields.iter().filter_map(|(name, value)| phrase(name, value, scenario));
+            let inner = fields.iter().filter_map(|(name, value)| phrase(name, value, clients));
             Some(format!("{} {}", plain(name), inner.collect::<Vec<_>>().join(" ")))
         }
         Value::Number(number) if name == "client" => {
-            let client = scenario.clients.get(number.as_u64()? as usize)?;
+            let client = clients.get(number.as_u64()? as usize)?;
             Some(format!("of {}", client.id))
         }
         Value::Number(_) | Value::String(_) | Value::Array(_) => {

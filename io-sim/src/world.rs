@@ -19,7 +19,7 @@ use crate::outcome::{Checker, Counts, Course, Outcome};
 use crate::scenario::{self, Scenario};
 use crate::schedule::Schedule;
 use crate::tap::Tap;
-use crate::trace::Trace;
+use crate::trace::{Detail, Trace};
 use damage::Damage;
 use fault::Plan;
 use phase::Phase;
@@ -32,6 +32,9 @@ use vowmq_core::limits::Settings;
 
 /// A run that takes more events than this goes round in circles.
 const EVENTS_MAX: u64 = 3_000_000;
+/// How long what comes of a broken promise is recorded, and for how many events.
+const AFTERMATH_US: u64 = 20_000;
+const AFTERMATH_EVENTS: u64 = 1_000;
 
 /// Everything there is in a run.
 pub(crate) struct World<'a> {
@@ -63,10 +66,12 @@ pub(crate) struct World<'a> {
     paused_until: u64,
     wall: WallClock,
     over: bool,
+    /// What the run brought, if it is gone on with to show what comes of a broken promise.
+    ended: Option<Outcome>,
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(scenario: &'a Scenario, readable: bool) -> World<'a> {
+    pub(crate) fn new(scenario: &'a Scenario, detail: Detail) -> World<'a> {
         let chance = Chance::new(scenario.seed);
         let mut schedule = Schedule::new();
         schedule.add(0, Happening::Start);
@@ -82,6 +87,10 @@ impl<'a> World<'a> {
             schedule.add(at, Happening::Fault(index));
         }
         schedule.add(scenario.fault_phase_us, Happening::Heal);
+        let mut trace = Trace::new(detail != Detail::Hash);
+        if detail == Detail::Entries {
+            trace.keep_entries(scenario.clients.iter().map(|client| client.id.clone()).collect());
+        }
         World {
             scenario,
             schedule,
@@ -90,7 +99,7 @@ impl<'a> World<'a> {
             ledger: Ledger::new(),
             clients,
             model: Model::new(scenario),
-            trace: Trace::new(readable),
+            trace,
             counts: Counts::default(),
             course: Course::default(),
             effects: Effects::default(),
@@ -108,6 +117,7 @@ impl<'a> World<'a> {
             driver_draws: chance.draws(Domain::Driver, 0),
             taps: BTreeMap::new(),
             over: false,
+            ended: None,
         }
     }
 
@@ -115,16 +125,10 @@ impl<'a> World<'a> {
     pub(crate) fn run(&mut self) {
         let mut events = 0;
         while !self.over && self.model.violation().is_none() {
-            let Some(happening) = self.schedule.pop() else { break };
-            events += 1;
-            let now = self.now();
-            self.model.set_now(now);
-            self.trace.set_now(now);
-            if now < self.paused_until && happening.needs_process() {
-                self.schedule.add(self.paused_until, happening);
-            } else {
-                self.happen(happening);
+            if !self.take_event() {
+                break;
             }
+            events += 1;
             if events == EVENTS_MAX {
                 self.model.fail(Checker::Progress, "run", format!("{EVENTS_MAX} events and no end"));
             }
@@ -135,19 +139,63 @@ impl<'a> World<'a> {
         }
     }
 
+    /// What comes of a broken promise is recorded too, for a while. It counts for nothing else.
+    pub(crate) fn look_on(&mut self) {
+        let Some(violation) = self.model.violation().cloned() else { return };
+        let outcome = self.outcome();
+        self.trace.record(|to| to.violated(&violation));
+        self.ended = Some(outcome);
+        if violation.checker == Checker::Panic {
+            return;
+        }
+        let until = self.now() + AFTERMATH_US;
+        for _ in 0..AFTERMATH_EVENTS {
+            if self.now() > until || !self.take_event() {
+                break;
+            }
+        }
+    }
+
+    /// Lets the next event happen, if there is one.
+    fn take_event(&mut self) -> bool {
+        let Some(happening) = self.schedule.pop() else { return false };
+        let now = self.now();
+        self.model.set_now(now);
+        self.trace.set_now(now);
+        if now < self.paused_until && happening.needs_process() {
+            self.schedule.add(self.paused_until, happening);
+        } else {
+            self.happen(happening);
+        }
+        true
+    }
+
     /// Notes a panic of the broker.
     pub(crate) fn panicked(&mut self, words: String) {
         self.model.fail(Checker::Panic, "broker", words);
     }
 
     pub(crate) fn finish(mut self) -> Outcome {
+        let mut outcome = self.ended.take().unwrap_or_else(|| self.outcome());
+        outcome.entries = self.trace.take_recording().map_or_else(Vec::new, |recording| recording.finish());
+        outcome
+    }
+
+    /// What the run brought so far, its entries aside.
+    fn outcome(&mut self) -> Outcome {
         self.counts.simulated_us = self.schedule.now_us();
         self.effects.count_many("acknowledged before it was delivered", self.model.debts());
-        self.counts.effects = self.effects;
-        let violation = self.model.take_violation();
+        self.counts.effects = std::mem::take(&mut self.effects);
         self.course.operations = self.disk.counts().operations;
-        let (trace_hash, trace) = self.trace.finish();
-        Outcome { violation, trace_hash, trace, counts: self.counts, course: self.course }
+        let (trace_hash, trace) = self.trace.so_far();
+        Outcome {
+            violation: self.model.violation().cloned(),
+            trace_hash,
+            trace,
+            entries: Vec::new(),
+            counts: std::mem::take(&mut self.counts),
+            course: std::mem::take(&mut self.course),
+        }
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -170,6 +218,7 @@ impl<'a> World<'a> {
             Happening::ClosedAsOrdered(id) => {
                 let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
                 if self.network.closed_as_ordered(&mut around, id) {
+                    self.trace.record(|to| to.lost(id, true));
                     self.feed(Input::Closed { connection: id, cause: CloseCause::Ordered });
                 }
             }
@@ -220,15 +269,36 @@ impl<'a> World<'a> {
     fn carry_out_for_client(&mut self, client: usize, order: Order) -> Option<ConnectionId> {
         let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
         match order {
-            Order::Open { attempt } => return Some(self.network.open(&mut around, client, attempt)),
-            Order::Write(id, bytes) => self.network.client_writes(&mut around, id, bytes),
-            Order::Finish(id) => self.network.client_finishes(&mut around, id),
+            Order::Open { attempt } => {
+                let id = self.network.open(&mut around, client, attempt);
+                self.trace.record(|to| to.signalled(id, client, true, format!("opens connection {id}")));
+                return Some(id);
+            }
+            Order::Write(id, bytes) => {
+                self.trace.record(|to| to.sent(id, client, true, &bytes));
+                self.network.client_writes(&mut around, id, bytes);
+            }
+            Order::Finish(id) => {
+                self.trace.record(|to| {
+                    to.signalled(id, client, true, format!("ends connection {id}"));
+                    to.lost(id, false);
+                });
+                self.network.client_finishes(&mut around, id);
+            }
             Order::Reset(id) => {
                 around.effects.count("client reset");
+                self.trace.record(|to| {
+                    to.note("client", Some(client as u64), "breaks its connection".to_owned());
+                    to.broken(id);
+                });
                 self.network.client_resets(&mut around, id);
             }
             Order::Vanish(id) => {
                 around.effects.count("half-open");
+                self.trace.record(|to| {
+                    to.note("client", Some(client as u64), "vanishes from its connection".to_owned());
+                    to.lost(id, false);
+                });
                 self.network.client_vanishes(id);
             }
             Order::StopReading { until_us } => {
@@ -254,16 +324,19 @@ impl<'a> World<'a> {
                 Piece::Open => {
                     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1024 + client as u16);
                     self.trace
-                        .note("network", &[id.0], || format!("connection {id} of client {client} opened"));
+                        .line("network", &[id.0], || format!("connection {id} of client {client} opened"));
+                    self.trace.record(|to| to.arrived(id, true, 1));
                     let (connection, peer) = (id, Peer { address });
                     self.feed(Input::Opened { connection, listener: ListenerId(0), peer });
                 }
                 Piece::Bytes(bytes) => {
+                    self.trace.record(|to| to.arrived(id, true, bytes.len()));
                     if open || self.driver_draws.percent(50) {
                         self.feed(Input::Received { connection: id, bytes });
                     }
                 }
                 Piece::Finish => {
+                    self.trace.record(|to| to.arrived(id, true, 1));
                     // A broker that is being stopped does not read a goodbye any more.
                     let read = self.process.stopping.is_none();
                     let ending = if read { Ending::InOrder } else { Ending::Abnormal };
@@ -271,6 +344,7 @@ impl<'a> World<'a> {
                     self.feed(Input::Closed { connection: id, cause: CloseCause::EndOfStream });
                 }
                 Piece::Broken => {
+                    self.trace.record(|to| to.lost(id, true));
                     self.model.attempt_ended(client, attempt, Ending::Abnormal);
                     self.feed(Input::Closed { connection: id, cause: CloseCause::Broken });
                 }
@@ -286,9 +360,14 @@ impl<'a> World<'a> {
             let Some(piece) = self.network.arrived_at_client(&mut around, id) else { return };
             match piece {
                 Piece::Bytes(bytes) => {
+                    self.trace.record(|to| to.arrived(id, false, bytes.len()));
                     self.with_client(client, |client, around| client.received(around, id, &bytes))
                 }
                 Piece::Finish | Piece::Broken => {
+                    self.trace.record(|to| {
+                        to.arrived(id, false, usize::from(piece == Piece::Finish));
+                        to.broken(id);
+                    });
                     self.with_client(client, |client, around| client.connection_broke(around, id));
                 }
                 Piece::Open => {}

@@ -38,7 +38,7 @@ impl Client {
     fn packet_received(&mut self, around: &mut Context<'_>, packet: Packet) {
         around
             .trace
-            .note("receives", &[self.index as u64], || format!("{}: {}", self.program.id, describe(&packet)));
+            .line("receives", &[self.index as u64], || format!("{}: {}", self.program.id, describe(&packet)));
         let handshake = matches!(self.link, Link::Handshake { .. });
         match packet {
             Packet::ConnAck(connack) if handshake => self.connack_received(around, &connack),

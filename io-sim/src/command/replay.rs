@@ -1,15 +1,19 @@
 //! `vowmq-sim replay`: one scenario again.
 
-use super::{End, load, report};
+use super::{End, load, report, write_file};
 use clap::Args;
 use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 use vowmq_sim::outcome::Outcome;
-use vowmq_sim::watch::{endless, run_watched};
+use vowmq_sim::page::{Page, Window};
+use vowmq_sim::scenario::Scenario;
+use vowmq_sim::watch::{endless, record_watched, run_watched};
 
 /// Runs one scenario again: that of a seed, or one in a file.
 #[derive(Args)]
 #[command(after_help = "Examples:
   vowmq-sim replay 170277 --trace | less
+  vowmq-sim replay shrunk-loss-170277.json --html run.html
   vowmq-sim replay corpus/runs/held-will-replaced-at-takeover.json
   vowmq-sim replay 170277 --show > scenario.json")]
 pub(super) struct Replay {
@@ -21,6 +25,12 @@ pub(super) struct Replay {
     /// Print everything that happens.
     #[arg(long)]
     trace: bool,
+    /// Write what happens as one page for a browser, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Let the page begin and end at these seconds of simulated time, as in 1.5..3.
+    #[arg(long, value_name = "FROM..TO", requires = "html")]
+    window: Option<Window>,
     /// Print the scenario as JSON instead of running it.
     #[arg(long)]
     show: bool,
@@ -39,8 +49,14 @@ impl Replay {
         if !scenario.why.is_empty() && !self.json {
             say!("{}", scenario.why.trim());
         }
-        let outcome = run_watched(&scenario, self.trace)
-            .unwrap_or_else(|| Outcome { violation: Some(endless()), ..Outcome::default() });
+        let outcome = match &self.html {
+            Some(_) => record_watched(&scenario),
+            None => run_watched(&scenario, self.trace),
+        };
+        let outcome = outcome.unwrap_or_else(|| Outcome { violation: Some(endless()), ..Outcome::default() });
+        if let Some(path) = &self.html {
+            write_page(path, &scenario, &outcome, &self.command(), self.window)?;
+        }
         let end = End::clean(outcome.violation.is_none());
         if self.json {
             let all = serde_json::json!({
@@ -52,7 +68,7 @@ impl Replay {
             return Ok(end);
         }
         let mut out = BufWriter::new(std::io::stdout().lock());
-        for line in &outcome.trace {
+        for line in outcome.trace.iter().filter(|_| self.trace) {
             if writeln!(out, "{line}").is_err() {
                 return Ok(end); // whoever reads has enough
             }
@@ -64,6 +80,26 @@ impl Replay {
             Some(violation) => say!("BROKEN: {violation}"),
             None => say!("every promise was kept"),
         }
+        if let Some(path) = &self.html {
+            say!("the page is {}", path.display());
+        }
         Ok(end)
     }
+
+    /// The command that does it again.
+    fn command(&self) -> String {
+        let seed = self.seed.map(|seed| format!(" --seed {seed}")).unwrap_or_default();
+        format!("vowmq-sim replay {}{seed} --trace", self.what)
+    }
+}
+
+/// Writes the page of a run that `command` does again.
+pub(super) fn write_page(
+    path: &Path,
+    scenario: &Scenario,
+    outcome: &Outcome,
+    command: &str,
+    window: Option<Window>,
+) -> Result<(), String> {
+    write_file(path, &Page { scenario, outcome, command }.render(window.unwrap_or_default()))
 }

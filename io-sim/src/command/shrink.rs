@@ -1,5 +1,6 @@
 //! `vowmq-sim shrink`: the smallest scenario that fails in the same way.
 
+use super::replay::write_page;
 use super::{End, load, write_file};
 use clap::Args;
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::time::Instant;
 use vowmq_sim::corpus::Record;
 use vowmq_sim::scenario::Scenario;
 use vowmq_sim::shrink::shrink;
+use vowmq_sim::watch::record_watched;
 use vowmq_sim::words;
 
 /// Makes a failing scenario as small as it gets, so that it still fails the same checker on the same object.
@@ -37,6 +39,9 @@ pub(super) struct Shrink {
     /// About so long. Work is counted, not time, so that the same input gives the same output on every machine.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
+    /// Write what happens in it as one page for a browser, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print what came of it as JSON.
     #[arg(long)]
     json: bool,
@@ -58,6 +63,10 @@ impl Shrink {
             }
         }
         let replay = format!("vowmq-sim replay {} --trace", out.display());
+        if let Some(path) = &self.html {
+            let outcome = record_watched(small).ok_or("what was shrunk does not come to an end any more")?;
+            write_page(path, small, &outcome, &replay, None)?;
+        }
         let seconds = begin.elapsed().as_secs_f64();
         if self.json {
             let all = serde_json::json!({
@@ -84,6 +93,9 @@ impl Shrink {
         }
         words::steps(small).iter().for_each(|step| say!("{step}"));
         say!("{replay}");
+        if let Some(path) = &self.html {
+            say!("the page is {}", path.display());
+        }
         Ok(End::Broken)
     }
 }

@@ -168,16 +168,21 @@ impl File {
     }
 
     /// The power goes: a new length stays or not, and every sector that is not durable meets its fate.
-    pub(super) fn power_cut(&mut self, inode: u64, cut: &mut Cut<'_>, mut fated: impl FnMut(&'static str)) {
+    pub(super) fn power_cut(
+        &mut self,
+        inode: u64,
+        cut: &mut Cut<'_>,
+        mut fated: impl FnMut(Option<usize>, &'static str),
+    ) {
         if self.durable_length < self.cache.len() && !cut.keeps_length(inode) {
             // Data without size: what was written behind the old end is out of reach.
-            fated("file length lost");
+            fated(None, "file length lost");
             self.cache.truncate(self.durable_length);
         }
         self.durable_length = self.cache.len();
         for (at, dirty) in std::mem::take(&mut self.dirty) {
             let Some(sector) = self.cache.get_mut(at..at + SECTOR) else { continue };
-            fated(cut.decide(inode, at, sector, &dirty).name());
+            fated(Some(at), cut.decide(inode, at, sector, &dirty).name());
         }
     }
 
@@ -223,7 +228,7 @@ mod tests {
         assert_eq!((file.platter(0, SECTOR), file.platter(SECTOR, 9)), (None, Some(&[2; 9][..])));
         assert_eq!(file.bytes()[0], 1);
         let leaves = Leaves { operations: Vec::new(), kept: 0 };
-        file.power_cut(1, &mut Cut::told(&leaves), |_| {});
+        file.power_cut(1, &mut Cut::told(&leaves), |_, _| {});
         assert_eq!((file.bytes()[0], file.bytes()[SECTOR]), (0, 2));
     }
 

@@ -160,7 +160,7 @@ impl Ledger {
             self.fail(Checker::Panic, "run", words);
         }
         self.counts.simulated_us = self.now_ms * 1000;
-        let (trace_hash, trace) = self.trace.finish();
+        let (trace_hash, trace) = self.trace.so_far();
         Outcome { violation: self.violation, trace_hash, trace, counts: self.counts, ..Outcome::default() }
     }
 }

@@ -180,7 +180,7 @@ impl Stage {
     pub(super) fn process_leaves_disk(&self) {
         let mut machine = self.machine.borrow_mut();
         let Machine { disk, crash_draws, .. } = &mut *machine;
-        disk.process_crash(crash_draws);
+        disk.process_crash(crash_draws, |_| {});
         self.ledger.borrow_mut().take_in_disk(disk);
     }
 
@@ -195,7 +195,7 @@ impl Machine {
     pub(super) fn lose_power(&mut self, ledger: &mut Ledger, down_until_ms: u64) {
         let Machine { disk, crash_draws, chance, settings, epoch, .. } = self;
         let mut cut = Cut::drawn(*chance, settings, *epoch, crash_draws);
-        disk.power_cut(&mut cut, |effect| ledger.count(effect));
+        disk.power_cut(&mut cut, |left| left.effect().into_iter().for_each(|effect| ledger.count(effect)));
         ledger.take_in_disk(disk);
         self.powered = false;
         self.cut_at_write = None;

@@ -8,6 +8,7 @@ use crate::fault::{Direction, Fault, Leaves, When};
 use crate::happening::Happening;
 use crate::network::Surroundings;
 use crate::outcome::Checker;
+use crate::words;
 use std::collections::BTreeMap;
 use vowmq_core::ids::OpId;
 use vowmq_core::input::Input;
@@ -92,6 +93,9 @@ impl World<'_> {
     fn set_off(&mut self, index: usize, op: OpId, within_us: u64) {
         let fault = &self.scenario.faults[index];
         let draws = |domain| self.chance.draws(domain, fault.entity());
+        if fault.hits_an_operation() {
+            self.trace.record(|to| to.fault(index, words::fault(fault, self.scenario)));
+        }
         match fault {
             Fault::DiskError { pages, .. } => {
                 self.disk.fail(op, *pages);
@@ -117,7 +121,8 @@ impl World<'_> {
             return;
         }
         let fault = &self.scenario.faults[index];
-        self.trace.note("fault", &[index as u64], || format!("{fault:?}"));
+        self.trace.line("fault", &[index as u64], || format!("{fault:?}"));
+        self.trace.record(|to| to.fault(index, words::fault(fault, self.scenario)));
         self.begin_crash_choices(fault.entity());
         match fault {
             Fault::PowerCut { down_us, leaves, .. } => self.power_cut(*down_us, leaves.as_ref()),
@@ -230,14 +235,18 @@ impl World<'_> {
         if !self.process.is_serving() && !self.process.is_down() {
             self.effects.count("power cut in recovery");
         }
-        self.trace.note("power", &[], || "is cut".to_owned());
+        self.trace.line("power", &[], || "is cut".to_owned());
+        self.trace.record(|to| to.crash(true, "the power is cut"));
         self.model.crashed();
         let mut cut = match leaves {
             Some(leaves) => Cut::told(leaves),
             None => Cut::drawn(self.chance, &self.scenario.disk, self.crash_entity, &mut self.crash_draws),
         };
-        let effects = &mut self.effects;
-        self.disk.power_cut(&mut cut, |name| effects.count(name));
+        let (effects, trace) = (&mut self.effects, &mut self.trace);
+        self.disk.power_cut(&mut cut, |left| {
+            left.effect().into_iter().for_each(|name| effects.count(name));
+            trace.record(|to| to.left(left));
+        });
         self.course.cuts.push(cut.size());
         self.take_in_disk();
         self.end_process(down_us, true);
@@ -246,6 +255,7 @@ impl World<'_> {
     /// Tells the model what became durable.
     pub(super) fn take_in_disk(&mut self) {
         self.ledger.read(&self.disk);
+        self.trace.record(|to| to.synced(self.ledger.synced()));
         let news = self.ledger.take_news();
         for (key, clients) in &news.stored {
             self.model.stored(*key, clients);
@@ -263,7 +273,7 @@ impl World<'_> {
             return;
         }
         self.effects.count("process crash");
-        self.trace.note("broker", &[], || "is killed".to_owned());
+        self.trace.line("broker", &[], || "is killed".to_owned());
         self.model.crashed();
         self.end_process(down_us, false);
     }

@@ -89,7 +89,8 @@ impl World<'_> {
             Recovery::new(self.both_clocks(), settings, vowmq_core::ids::Seed(seed), Purpose::Serve);
         let state = State::Recovering(Box::new(recovery));
         self.process = Process { state, epoch, met_full_disk: self.plan.disk_is_full, ..Process::new() };
-        self.trace.note("broker", &[epoch], || "is started and recovers".to_owned());
+        self.trace.line("broker", &[epoch], || "is started and recovers".to_owned());
+        self.trace.record(|to| to.process(None));
         self.go_on_recovering();
     }
 
@@ -99,9 +100,10 @@ impl World<'_> {
             return;
         }
         let result = self.disk.complete(op);
+        self.trace.record(|to| to.ended(op, result.as_ref().err().map(|error| &*error.message)));
         self.take_in_harm();
         self.take_in_disk();
-        self.trace.note("disk", &[op.0, u64::from(result.is_ok())], || match &result {
+        self.trace.line("disk", &[op.0, u64::from(result.is_ok())], || match &result {
             Ok(reply) => format!("operation {op} done{}", length_of(reply)),
             Err(error) => format!("operation {op} failed: {}", error.message),
         });
@@ -159,7 +161,11 @@ impl World<'_> {
         self.counts.crashes += 1;
         self.process_forgets_damage();
         self.taps.clear();
-        self.disk.process_crash(&mut self.crash_draws);
+        if !machine_too {
+            self.trace.record(|to| to.crash(false, "the broker's process is gone"));
+        }
+        let trace = &mut self.trace;
+        self.disk.process_crash(&mut self.crash_draws, |left| trace.record(|to| to.left(left)));
         self.take_in_disk();
         let draws = &mut self.crash_draws;
         // A process's end closes its sockets at once; a machine is only missed.
@@ -220,7 +226,8 @@ impl World<'_> {
                 if report.torn_tail.is_some() {
                     self.effects.count("torn tail cut off");
                 }
-                self.trace.note("broker", &[report.last_lsn.0], || format!("serves: {report:?}"));
+                self.trace.line("broker", &[report.last_lsn.0], || format!("serves: {report:?}"));
+                self.trace.record(|to| to.process(Some(&report)));
                 self.course.recoveries.push(self.disk.counts().recovery_operations);
                 self.judge_start(report.last_lsn);
                 if !self.over
@@ -306,9 +313,10 @@ impl World<'_> {
     fn send(&mut self, id: ConnectionId, chunks: Vec<Bytes>) {
         let length: usize = chunks.iter().map(Bytes::len).sum();
         self.trace
-            .note("broker", &[id.0, length as u64], || format!("sends {length} bytes to connection {id}"));
+            .line("broker", &[id.0, length as u64], || format!("sends {length} bytes to connection {id}"));
         let Some(connection) = self.network.connection(id) else { return };
         let (client, attempt) = (connection.client, connection.attempt);
+        self.trace.record(|to| to.sent(id, client, false, &chunks.concat()));
         let mut leaving = Vec::new();
         let tap = self.taps.entry(id).or_default();
         for chunk in &chunks {
@@ -323,9 +331,11 @@ impl World<'_> {
     }
 
     fn close(&mut self, id: ConnectionId, reason: &CloseReason) {
-        self.trace.note("broker", &[id.0], || format!("closes connection {id}: {reason}"));
+        self.trace.line("broker", &[id.0], || format!("closes connection {id}: {reason}"));
         self.taps.remove(&id);
         if let Some(connection) = self.network.connection(id) {
+            let words = || format!("closes connection {id}: {reason}");
+            self.trace.record(|to| to.signalled(id, connection.client, false, words()));
             let goodbye = reason.kind == CloseKind::Normal && self.process.stopping.is_none();
             let ending = if goodbye { Ending::InOrder } else { Ending::Abnormal };
             self.model.attempt_ended(connection.client, connection.attempt, ending);
@@ -367,7 +377,9 @@ impl World<'_> {
 
     fn order_disk(&mut self, op: OpId, request: DiskRequest, recovering: bool) {
         let what = || describe(&request);
-        self.trace.note("broker", &[op.0], || format!("orders operation {op}: {}", what()));
+        self.trace.line("broker", &[op.0], || format!("orders operation {op}: {}", what()));
+        let number = self.disk.counts().operations + 1;
+        self.trace.record(|to| to.ordered(op, number, &request));
         let is_write = matches!(request, DiskRequest::Write { .. });
         let latency = self.disk.submit(op, request, recovering);
         let (at, epoch) = (self.now() + latency, self.process.epoch);
