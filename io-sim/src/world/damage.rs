@@ -21,6 +21,9 @@ pub(super) struct Damage {
     fresh: bool,
     /// This recovery was shown something old.
     misled: bool,
+    /// A recovery that saw it was crashed: it may have gone on without the records that are gone, and used their numbers
+    /// again.
+    passed: bool,
 }
 
 impl Damage {
@@ -69,6 +72,8 @@ impl World<'_> {
 
     /// What a process was shown counts no more when it is gone.
     pub(super) fn process_forgets_damage(&mut self) {
+        self.damage.passed |=
+            self.damage.gone.is_some() && !self.damage.fresh && self.process.is_recovering();
         self.damage.hidden = None;
         self.damage.misled = false;
         self.damage.fresh = false;
@@ -95,7 +100,7 @@ impl World<'_> {
             self.over |= self.damage.misled;
             return;
         };
-        if ledger::is_witnessed(&self.disk, first) {
+        if !(self.damage.passed && first <= last) && ledger::is_witnessed(&self.disk, first) {
             let text = format!(
                 "record {first} was damaged on the disk and something on it says that it was synced; the broker starts \
                  and says nothing"

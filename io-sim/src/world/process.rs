@@ -59,6 +59,10 @@ impl Process {
         matches!(self.state, State::Serving(_))
     }
 
+    pub(super) fn is_recovering(&self) -> bool {
+        matches!(self.state, State::Recovering(_))
+    }
+
     pub(super) fn is_down(&self) -> bool {
         matches!(self.state, State::Down)
     }
@@ -154,12 +158,12 @@ impl World<'_> {
     /// The process ends now and is started again after `down_us`.
     pub(super) fn end_process(&mut self, down_us: u64, machine_too: bool) {
         self.take_in_counters();
+        self.process_forgets_damage();
         let down_until = self.now() + down_us;
         let epoch = self.process.epoch + 1;
         self.process =
             Process { epoch, down_until: down_until.max(self.process.down_until), ..Process::new() };
         self.counts.crashes += 1;
-        self.process_forgets_damage();
         self.taps.clear();
         if !machine_too {
             self.trace.record(|to| to.crash(false, "the broker's process is gone"));
