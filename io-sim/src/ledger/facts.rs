@@ -106,7 +106,12 @@ impl Facts {
                 facts.entries.entry(position.0).and_modify(|entry| entry.releasing = true);
             }),
             Record::Settled { queue, position } => {
-                self.with_queue(queue, |facts| facts.settle(position));
+                self.with_queue(queue, |facts| {
+                    if facts.entries.remove(&position.0).is_some() {
+                        let id = (1 + position.0 % PACKET_IDS) as u16;
+                        news.settled.push((facts.client.clone(), id));
+                    }
+                });
             }
             Record::HorizonMoved { queue, position } => {
                 self.with_queue(queue, |facts| facts.horizon = position.0);
@@ -148,6 +153,10 @@ impl Facts {
             self.with_queue(recipient.queue, |facts| {
                 facts.push(recipient.position, key);
                 clients.push(facts.client.clone());
+                let length = facts.entries.len();
+                if news.longest.as_ref().is_none_or(|(longest, _)| length > *longest) {
+                    news.longest = Some((length, facts.client.clone()));
+                }
             });
         }
         let topic = String::from_utf8_lossy(publication.content.address());
@@ -200,10 +209,6 @@ impl SessionFacts {
     /// Whether it is as a session is that has just begun.
     pub(crate) fn is_new(&self) -> bool {
         self.subscriptions.is_empty() && self.entries.is_empty() && self.received.is_empty()
-    }
-
-    fn settle(&mut self, position: QueuePosition) {
-        self.entries.remove(&position.0);
     }
 
     fn push(&mut self, position: QueuePosition, key: Option<MessageKey>) {
