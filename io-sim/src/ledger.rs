@@ -96,8 +96,8 @@ impl Ledger {
             return Ok(());
         }
         Err(format!(
-            "recovery {recovery_count} believes the log up to record {last} and goes on from there; the records on the \
-             disk end with {}",
+            "recovery {recovery_count} goes on after record {last}, and no synced segment on the disk does so; the records \
+             there end with {}",
             self.synced()
         ))
     }

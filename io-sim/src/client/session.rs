@@ -159,16 +159,18 @@ impl Session {
             && self.outgoing.is_empty()
             && self.requests.is_empty()
             && self.answers.is_empty()
+            && self.incoming.is_empty()
     }
 
     pub(super) fn waits_for(&self) -> String {
         let outgoing: Vec<String> =
             self.outgoing.iter().take(3).map(|message| message.key.to_string()).collect();
         format!(
-            "answers to {} messages ({}), {} requests; {} things are yet to be sent",
+            "answers to {} messages ({}), {} requests, PUBREL for {} packet ids; {} things are yet to be sent",
             self.outgoing.len(),
             outgoing.join(" "),
             self.requests.len(),
+            self.incoming.len(),
             self.todo.len()
         )
     }

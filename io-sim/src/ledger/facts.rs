@@ -196,10 +196,14 @@ impl SessionFacts {
         this_turn.or_else(|| self.entries.get(&(turn.checked_sub(PACKET_IDS)? + place))).copied()
     }
 
-    /// Whether the horizon allows a delivery under this packet id: of an entry, or of one that is yet to be synced.
+    /// Whether the horizon allows a delivery under this packet id: of an entry, or of one that is yet to be synced. Of an
+    /// id whose entry is settled it says nothing; the client judges that.
     pub(crate) fn allows(&self, packet_id: u16) -> bool {
         let place = u64::from(packet_id) - 1;
         let turn = self.next / PACKET_IDS * PACKET_IDS;
+        if turn + place < self.next && !self.entries.contains_key(&(turn + place)) {
+            return true;
+        }
         let known = [Some(turn), turn.checked_sub(PACKET_IDS)].into_iter().flatten();
         let known = known.map(|turn| turn + place).find(|position| self.entries.contains_key(position));
         let coming = self.next + (place + PACKET_IDS - self.next % PACKET_IDS) % PACKET_IDS;
