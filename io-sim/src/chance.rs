@@ -21,6 +21,7 @@ pub(crate) enum Domain {
     BrokerSeed = 9,
     FaultDelay = 10,
     Lie = 11,
+    Boot = 12,
     Shell = 100,
 }
 

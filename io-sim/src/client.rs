@@ -265,6 +265,11 @@ impl Client {
         self.session.awaits(packet_id)
     }
 
+    /// Whether it has acknowledged a message with this id to the end, in its session at hand.
+    pub(crate) fn has_settled(&self, packet_id: u16) -> bool {
+        self.session.settled.contains(&packet_id)
+    }
+
     /// Whether it is connected and waits for nothing.
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(self.link, Link::Up { .. }) && self.session.is_quiet()

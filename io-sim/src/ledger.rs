@@ -43,6 +43,10 @@ pub(crate) struct News {
     pub(crate) stored: Vec<(MessageKey, Vec<Box<str>>)>,
     /// Messages that left a client's queue because of its bound.
     pub(crate) dropped: Vec<(MessageKey, Box<str>)>,
+    /// Packet ids whose messages left a client's queue because it had acknowledged them.
+    pub(crate) settled: Vec<(Box<str>, u16)>,
+    /// The longest queue that a message was put into, and its client.
+    pub(crate) longest: Option<(usize, Box<str>)>,
 }
 
 impl Ledger {
@@ -92,8 +96,8 @@ impl Ledger {
             return Ok(());
         }
         Err(format!(
-            "recovery {recovery_count} believes the log up to record {last} and goes on from there; the records on the \
-             disk end with {}",
+            "recovery {recovery_count} goes on after record {last}, and no synced segment on the disk does so; the records \
+             there end with {}",
             self.synced()
         ))
     }

@@ -517,6 +517,11 @@ impl Model {
             state.owed.clear();
             state.retained_owed.clear();
             state.subscriptions.iter_mut().for_each(Subscription::doubt);
+            if !handshake {
+                // Whatever session comes next is another one, even if its CONNACK is lost.
+                state.incarnation += 1;
+                state.newest.clear();
+            }
         } else if handshake {
             state.maybe_present = true;
         }

@@ -48,7 +48,7 @@ pub enum Checker {
     Redelivery,
     /// A packet id was used twice at the same time.
     PacketId,
-    /// More messages in flight than the limit allows.
+    /// More messages in flight, or in a queue, than the limit allows.
     Window,
     /// A will was published when it should not, or not published when it should.
     Will,

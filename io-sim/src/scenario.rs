@@ -452,6 +452,12 @@ impl Scenario {
         self.all_settings().any(|settings| is_bounded(&settings.limits))
     }
 
+    /// Messages in a queue at the most, whatever settings are in force; none where some have no bound.
+    pub(crate) fn queue_messages_max(&self) -> Option<u64> {
+        let bounds = self.all_settings().map(|settings| settings.limits.queue_messages);
+        bounds.map(|bound| (bound > 0).then_some(bound)).try_fold(0, |most, bound| Some(bound?.max(most)))
+    }
+
     /// Whether a publisher may be refused, and so never come to an end.
     pub(crate) fn may_refuse_publishers(&self) -> bool {
         let refuses = |limits: &Limits| is_bounded(limits) && limits.queue_overflow == Overflow::Refuse;

@@ -282,6 +282,7 @@ impl Client {
             self.write(around, &packet);
             let Some((id, came)) = settled else { continue };
             self.session.open_ids.remove(&id);
+            self.session.settled.insert(id);
             if let Some(came) = came.filter(|came| !clean && !came.retained) {
                 around.model.settled(self.index, came.key, self.session.writes);
             }

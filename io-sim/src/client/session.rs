@@ -25,6 +25,8 @@ pub(super) struct Session {
     /// On this connection: answers that come once more, because something was sent twice.
     pub(super) repeated: BTreeMap<u16, u32>,
     pub(super) answers: VecDeque<Answer>,
+    /// Ids of messages that it has acknowledged to the end.
+    pub(super) settled: BTreeSet<u16>,
     /// Packets written so far.
     pub(super) writes: u64,
 }
@@ -97,6 +99,7 @@ impl Session {
             open_ids: BTreeMap::new(),
             repeated: BTreeMap::new(),
             answers: VecDeque::new(),
+            settled: BTreeSet::new(),
             writes: 0,
         }
     }
@@ -132,6 +135,7 @@ impl Session {
             }
         }
         self.incoming.clear();
+        self.settled.clear();
         for wanted in std::mem::take(&mut self.wanted).into_iter().rev() {
             self.todo.push_front(Todo::Subscribe { filters: vec![wanted] });
         }
@@ -155,16 +159,18 @@ impl Session {
             && self.outgoing.is_empty()
             && self.requests.is_empty()
             && self.answers.is_empty()
+            && self.incoming.is_empty()
     }
 
     pub(super) fn waits_for(&self) -> String {
         let outgoing: Vec<String> =
             self.outgoing.iter().take(3).map(|message| message.key.to_string()).collect();
         format!(
-            "answers to {} messages ({}), {} requests; {} things are yet to be sent",
+            "answers to {} messages ({}), {} requests, PUBREL for {} packet ids; {} things are yet to be sent",
             self.outgoing.len(),
             outgoing.join(" "),
             self.requests.len(),
+            self.incoming.len(),
             self.todo.len()
         )
     }

@@ -13,7 +13,7 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
     if draws.percent(40) {
         storm(draws, scenario);
     }
-    if draws.percent(6) {
+    if draws.percent(9) {
         overflow(draws, scenario);
     }
     if draws.percent(25) {
@@ -38,6 +38,12 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
         for _ in 0..draws.between(1, 3) {
             afresh_before_a_power_cut(draws, scenario);
         }
+    }
+    if draws.percent(15) {
+        owed_at_a_break(draws, scenario);
+    }
+    if draws.percent(8) {
+        repeated_while_parked(draws, scenario);
     }
     for client in &mut scenario.clients {
         client.operations.sort_by_key(|operation| operation.at_us);
@@ -183,6 +189,59 @@ fn cleared_twice_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) 
         let at_us = again_us + draws.below(end_us / 3);
         let action = Action::Subscribe { filter: TOPIC.to_owned(), qos: 1, more: Vec::new() };
         pick(draws, scenario).operations.push(Operation { at_us, action });
+    }
+}
+
+/// A client subscribes to many topics that retain messages, and its connection breaks, or the power goes, before it has
+/// them all.
+fn owed_at_a_break(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    let at_us = draws.between(end_us / 3, end_us * 2 / 3);
+    scenario.broker.turn_work = *draws.pick(&[1, 3, 16]);
+    scenario.broker.unsent_bytes = *draws.pick(&[200, 200, 4096]);
+    scenario.network.window_bytes = 100;
+    for number in 0..draws.between(6, 30) {
+        let topic = format!("{TOPIC}/{number}");
+        let size = 100 + draws.below(1_000) as u32;
+        let action = Action::Publish { topic, qos: draws.between(1, 2) as u8, retain: true, size, count: 1 };
+        let at_us = draws.below(end_us / 4);
+        pick(draws, scenario).operations.push(Operation { at_us, action });
+    }
+    let (filter, qos) = (format!("{TOPIC}/+"), draws.between(1, 2) as u8);
+    let broken_us = at_us + draws.between(1_000, 20_000);
+    let cut = draws.percent(50);
+    let client = pick(draws, scenario);
+    client.clean = false;
+    let subscribe = Action::Subscribe { filter, qos, more: Vec::new() };
+    client.operations.push(Operation { at_us, action: subscribe });
+    if cut {
+        cut_the_power(draws, scenario, at_us);
+    } else {
+        client.operations.push(Operation { at_us: broken_us, action: Action::Drop });
+    }
+}
+
+/// The disk is full when the broker starts again, and a client repeats messages that wait for room.
+fn repeated_while_parked(draws: &mut Draws, scenario: &mut Scenario) {
+    const TAKES_US: u64 = 400_000;
+    let end_us = scenario.fault_phase_us;
+    if end_us < 2 * TAKES_US {
+        return;
+    }
+    let at_us = draws.between(end_us / 4, end_us - TAKES_US);
+    scenario.faults.push(Fault::DiskFull { when: When::AtUs(at_us), for_us: TAKES_US });
+    let crash_us = at_us + draws.below(20_000);
+    scenario.faults.push(Fault::ProcessCrash { when: When::AtUs(crash_us), down_us: 1_000 });
+    let client = pick(draws, scenario);
+    client.clean = false;
+    client.reconnect_us = 6_000;
+    for _ in 0..draws.between(1, 6) {
+        let at_us = at_us + draws.between(50_000, TAKES_US / 2);
+        let count = draws.between(1, 6) as u32;
+        let action = Action::Publish { topic: TOPIC.to_owned(), qos: 2, retain: false, size: 20, count };
+        client.operations.push(Operation { at_us, action });
+        let again_us = at_us + draws.below(100_000);
+        client.operations.push(Operation { at_us: again_us, action: Action::Resend });
     }
 }
 

@@ -106,7 +106,12 @@ impl Facts {
                 facts.entries.entry(position.0).and_modify(|entry| entry.releasing = true);
             }),
             Record::Settled { queue, position } => {
-                self.with_queue(queue, |facts| facts.settle(position));
+                self.with_queue(queue, |facts| {
+                    if facts.entries.remove(&position.0).is_some() {
+                        let id = (1 + position.0 % PACKET_IDS) as u16;
+                        news.settled.push((facts.client.clone(), id));
+                    }
+                });
             }
             Record::HorizonMoved { queue, position } => {
                 self.with_queue(queue, |facts| facts.horizon = position.0);
@@ -148,6 +153,10 @@ impl Facts {
             self.with_queue(recipient.queue, |facts| {
                 facts.push(recipient.position, key);
                 clients.push(facts.client.clone());
+                let length = facts.entries.len();
+                if news.longest.as_ref().is_none_or(|(longest, _)| length > *longest) {
+                    news.longest = Some((length, facts.client.clone()));
+                }
             });
         }
         let topic = String::from_utf8_lossy(publication.content.address());
@@ -187,10 +196,14 @@ impl SessionFacts {
         this_turn.or_else(|| self.entries.get(&(turn.checked_sub(PACKET_IDS)? + place))).copied()
     }
 
-    /// Whether the horizon allows a delivery under this packet id: of an entry, or of one that is yet to be synced.
+    /// Whether the horizon allows a delivery under this packet id: of an entry, or of one that is yet to be synced. Of an
+    /// id whose entry is settled it says nothing; the client judges that.
     pub(crate) fn allows(&self, packet_id: u16) -> bool {
         let place = u64::from(packet_id) - 1;
         let turn = self.next / PACKET_IDS * PACKET_IDS;
+        if turn + place < self.next && !self.entries.contains_key(&(turn + place)) {
+            return true;
+        }
         let known = [Some(turn), turn.checked_sub(PACKET_IDS)].into_iter().flatten();
         let known = known.map(|turn| turn + place).find(|position| self.entries.contains_key(position));
         let coming = self.next + (place + PACKET_IDS - self.next % PACKET_IDS) % PACKET_IDS;
@@ -200,10 +213,6 @@ impl SessionFacts {
     /// Whether it is as a session is that has just begun.
     pub(crate) fn is_new(&self) -> bool {
         self.subscriptions.is_empty() && self.entries.is_empty() && self.received.is_empty()
-    }
-
-    fn settle(&mut self, position: QueuePosition) {
-        self.entries.remove(&position.0);
     }
 
     fn push(&mut self, position: QueuePosition, key: Option<MessageKey>) {

@@ -263,6 +263,15 @@ impl World<'_> {
         for (key, client) in &news.dropped {
             self.model.dropped(*key, client);
         }
+        for (client, packet_id) in &news.settled {
+            self.settled(client, *packet_id);
+        }
+        if let Some((length, client)) = news.longest
+            && self.scenario.queue_messages_max().is_some_and(|most| length as u64 > most)
+        {
+            let text = format!("the queue of {client:?} holds {length} messages, which is beyond its bound");
+            self.model.fail(Checker::Window, client, text);
+        }
         if let Some(text) = self.disk.take_overwrite() {
             self.model.fail(Checker::Overwrite, "disk", text);
         }

@@ -19,6 +19,9 @@ use vowmq_core::{Broker, Purpose, Recovered, Recovery, Refusal};
 /// A broker that has more to do at one moment does not come to rest.
 const TURNS_MAX: u32 = 100_000;
 
+/// What the monotonic clock of a process that starts shows at the most: nearly three hours.
+const UPTIME_MAX_US: u64 = 10_000_000_000;
+
 /// The process.
 pub(super) struct Process {
     state: State,
@@ -33,6 +36,8 @@ pub(super) struct Process {
     pub(super) met_full_disk: bool,
     /// It was asked to stop; how long it stays down then.
     pub(super) stopping: Option<u64>,
+    /// Its monotonic clock shows so much more than the simulated time.
+    clock_ahead_us: i64,
 }
 
 enum State {
@@ -52,6 +57,7 @@ impl Process {
             disk_error: None,
             met_full_disk: false,
             stopping: None,
+            clock_ahead_us: 0,
         }
     }
 
@@ -89,10 +95,16 @@ impl World<'_> {
         }
         self.starts += 1;
         self.settings_change(settings);
+        // A monotonic clock says nothing to the next process: each begins with another reading.
+        let mut boot = self.chance.draws(Domain::Boot, epoch);
+        let reading = *boot.pick(&[0, 1_000_000, UPTIME_MAX_US]);
+        let clock_ahead_us = boot.below(reading + 1) as i64 - now as i64;
+        self.process.clock_ahead_us = clock_ahead_us;
         let recovery =
             Recovery::new(self.both_clocks(), settings, vowmq_core::ids::Seed(seed), Purpose::Serve);
         let state = State::Recovering(Box::new(recovery));
-        self.process = Process { state, epoch, met_full_disk: self.plan.disk_is_full, ..Process::new() };
+        let met_full_disk = self.plan.disk_is_full;
+        self.process = Process { state, epoch, met_full_disk, clock_ahead_us, ..Process::new() };
         self.trace.line("broker", &[epoch], || "is started and recovers".to_owned());
         self.trace.record(|to| to.process(None));
         self.go_on_recovering();
@@ -203,7 +215,8 @@ impl World<'_> {
     pub(super) fn both_clocks(&self) -> Now {
         let now = self.schedule.now_us();
         let wall = self.wall.at(now).try_into().unwrap_or(0);
-        Now { monotonic: Monotonic(now), wall: WallTime(wall) }
+        let monotonic = Monotonic(now.saturating_add_signed(self.process.clock_ahead_us));
+        Now { monotonic, wall: WallTime(wall) }
     }
 
     /// From now on these settings are in force.
@@ -293,11 +306,12 @@ impl World<'_> {
             }
             self.carry_out(output);
         }
-        if let Some(deadline) = deadline
-            && self.process.wake_at.is_none_or(|at| deadline.at.0 < at)
+        let ahead_us = self.process.clock_ahead_us;
+        if let Some(due) = deadline.map(|deadline| deadline.at.0.saturating_add_signed(-ahead_us))
+            && self.process.wake_at.is_none_or(|at| due < at)
         {
-            self.process.wake_at = Some(deadline.at.0);
-            self.schedule.add(deadline.at.0, Happening::Wake { epoch: self.process.epoch });
+            self.process.wake_at = Some(due);
+            self.schedule.add(due, Happening::Wake { epoch: self.process.epoch });
         }
     }
 

@@ -65,6 +65,18 @@ impl World<'_> {
         }
     }
 
+    /// The records say that a client acknowledged the message with this packet id: it must have done so.
+    pub(super) fn settled(&mut self, client: &str, packet_id: u16) {
+        let client = self.scenario.clients.iter().position(|program| program.id == client);
+        if let Some(client) = client.filter(|client| !self.clients[*client].has_settled(packet_id)) {
+            let text = format!(
+                "by the records on the disk client {client} has acknowledged packet id {packet_id} to the end, which it \
+                 never did"
+            );
+            self.model.fail(Checker::Loss, format!("client {client}"), text);
+        }
+    }
+
     fn subscribed(
         &self,
         client: usize,
