@@ -47,6 +47,7 @@ impl World<'_> {
         match harm.missing {
             Some(missing) => {
                 self.damage.gone = self.damage.gone.into_iter().chain([missing]).chain(lsn).min();
+                self.damage.fresh |= self.process.is_recovering();
                 self.ledger.blind();
                 self.model.disk_lies();
             }
@@ -93,7 +94,9 @@ impl World<'_> {
     pub(super) fn judge_start(&mut self, last: Lsn) {
         // It may have read again what it was shown wrongly.
         self.damage.hidden = self.damage.hidden.filter(|hidden| *hidden > last);
-        if std::mem::take(&mut self.damage.fresh) && self.damage.first().is_none_or(|first| first <= last) {
+        // What this recovery wrote itself it does not read again.
+        let unread = self.ledger.facts().is_none() || self.damage.first().is_none_or(|first| first <= last);
+        if std::mem::take(&mut self.damage.fresh) && unread {
             return;
         }
         let Some(first) = self.damage.first() else {
