@@ -1,6 +1,8 @@
 //! Reads packets off a stream as it leaves the broker: enough of MQTT's framing to tell what each promises, wherever
 //! the bytes are cut.
 
+use std::fmt;
+
 /// Bytes of a packet that are kept: all of what a broker sends, payloads and long topics aside.
 const KEPT_MAX: usize = 64;
 
@@ -23,6 +25,24 @@ pub(crate) enum Leaving {
     SubAck(u16, Vec<u8>),
     /// UNSUBACK.
     UnsubAck(u16),
+}
+
+impl fmt::Display for Leaving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Leaving::Accepted { present: true } => write!(f, "CONNACK (the session was there)"),
+            Leaving::Accepted { present: false } => write!(f, "CONNACK (no session was there)"),
+            Leaving::Publish { qos, packet_id } => {
+                write!(f, "PUBLISH with QoS {qos} and packet id {packet_id}")
+            }
+            Leaving::PubAck(id) => write!(f, "PUBACK {id}"),
+            Leaving::PubRec(id) => write!(f, "PUBREC {id}"),
+            Leaving::PubRel(id) => write!(f, "PUBREL {id}"),
+            Leaving::PubComp(id) => write!(f, "PUBCOMP {id}"),
+            Leaving::SubAck(id, codes) => write!(f, "SUBACK {id} with return codes {codes:?}"),
+            Leaving::UnsubAck(id) => write!(f, "UNSUBACK {id}"),
+        }
+    }
 }
 
 /// Where in the stream we are.

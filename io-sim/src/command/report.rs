@@ -40,7 +40,10 @@ impl Report<'_> {
         say!("{}", counted(counts));
         say!("faults that took effect, of those ordered:");
         for name in EFFECTS {
-            say!("  {:>12} of {:<8} {name}", counts.effects.of(name), summary.ordered.of(name));
+            let (took, ordered) = (counts.effects.of(name), summary.ordered.of(name));
+            if took + ordered > 0 {
+                say!("  {took:>12} of {ordered:<8} {name}");
+            }
         }
         say!("what else happened:");
         print_effects(&counts.effects);

@@ -21,6 +21,8 @@ pub(super) struct Damage {
     fresh: bool,
     /// This recovery was shown something old.
     misled: bool,
+    /// A recovery that was misled was crashed: nobody can tell what it has done by then.
+    beyond: bool,
     /// A recovery that saw it was crashed: it may have gone on without the records that are gone, and used their numbers
     /// again.
     passed: bool,
@@ -75,6 +77,7 @@ impl World<'_> {
     pub(super) fn process_forgets_damage(&mut self) {
         self.damage.passed |=
             self.damage.gone.is_some() && !self.damage.fresh && self.process.is_recovering();
+        self.damage.beyond |= self.damage.misled && self.process.is_recovering();
         self.damage.hidden = None;
         self.damage.misled = false;
         self.damage.fresh = false;
@@ -83,6 +86,7 @@ impl World<'_> {
     /// The broker refuses: true if that is the right answer to damage, which ends the run.
     pub(super) fn is_right_refusal(&self, refusal: &Refusal) -> bool {
         match refusal {
+            _ if self.damage.beyond => true,
             Refusal::Damaged { first, .. } => self.damage.first() == Some(*first),
             Refusal::NewerFormat { .. } => self.damage.header,
             _ => false,
@@ -100,10 +104,11 @@ impl World<'_> {
             return;
         }
         let Some(first) = self.damage.first() else {
-            self.over |= self.damage.misled;
+            self.over |= self.damage.misled || self.damage.beyond;
             return;
         };
-        if !(self.damage.passed && first <= last) && ledger::is_witnessed(&self.disk, first) {
+        let excused = self.damage.beyond || (self.damage.passed && first <= last);
+        if !excused && ledger::is_witnessed(&self.disk, first) {
             let text = format!(
                 "record {first} was damaged on the disk and something on it says that it was synced; the broker starts \
                  and says nothing"

@@ -56,7 +56,7 @@ impl World<'_> {
         });
         if let Some(missing) = missing {
             let text = format!(
-                "{leaving:?} leaves for {:?}, and the records on the disk, the last of which is {}, do not have it: \
+                "{leaving} leaves for {:?}, and the records on the disk, the last of which is {}, do not have it: \
                  {missing}",
                 program.id,
                 self.ledger.synced()
