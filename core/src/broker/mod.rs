@@ -159,7 +159,7 @@ impl Broker {
             Input::Closed { connection, cause } => self.closed(connection, cause),
             Input::DiskDone { op, result } => self.disk_done(op, result),
             Input::DeadlineReached => self.deadline_reached(),
-            Input::Reload(settings) => self.settings = settings,
+            Input::Reload(settings) => self.reload(settings),
             Input::Query { query, question: Question::Statistics } => {
                 let answer = Answer::Statistics(self.statistics());
                 self.outbox.push(Output::Answer { query, answer });
@@ -245,6 +245,19 @@ impl Broker {
         self.connections.insert(id, Connection::new(listener, peer, self.now.monotonic));
         let at = self.now.monotonic.plus_ms(self.settings.limits.connect_ms);
         self.set_timer(id, at, crate::time::Why::Handshake);
+    }
+
+    /// Takes other settings. Whoever waits at a bound is woken by what crosses it, and the bound may have moved past
+    /// them: so everybody is looked at.
+    fn reload(&mut self, settings: Settings) {
+        self.settings = settings;
+        let sessions: Vec<SessionId> = self.state.clients.values().copied().collect();
+        for session in sessions {
+            let Some(attachment) = self.attachments.get(&session) else { continue };
+            let connection = attachment.connection;
+            self.resume_reading(connection);
+            self.work.extend([Work::Pump(session), Work::Owed(session)]);
+        }
     }
 
     fn sent(&mut self, id: ConnectionId, bytes: usize) {

@@ -319,6 +319,34 @@ fn reload_holds_for_what_happens_afterwards() {
 }
 
 #[test]
+fn reload_wakes_who_waits_at_a_bound_that_has_moved() {
+    // Broken: a subscriber that waited for its connection to send something waits for ever when the bound is raised
+    // meanwhile: its messages, or the retained ones that it is owed, never come.
+    for retained in [false, true] {
+        let mut run = Run::with(with(|limits| limits.unsent_bytes = 1000));
+        let (id, _) = accepted(&mut run, "c", true);
+        let (publisher, _) = accepted(&mut run, "pub", true);
+        if !retained {
+            subscribe(&mut run, id, &[("t/#", 1)]);
+        }
+        run.clients_read = false;
+        for number in 0..10u8 {
+            let topic = format!("t/{number}");
+            let packet = publish_bytes(&topic, 1, 1 + u16::from(number), &[number; 400], false, retained);
+            run.send(publisher, &packet);
+        }
+        if retained {
+            run.send(id, &subscribe_bytes(1, &[("t/#", 1)]));
+        }
+        let before = run.taken(id).len();
+        assert!(before < 2000, "{before} bytes for one that reads nothing");
+        run.input(Input::Reload(with(|limits| limits.unsent_bytes = 1 << 20)));
+        let after = run.taken(id).len();
+        assert!(before + after > 10 * 400, "retained {retained}: {before} bytes, then {after}");
+    }
+}
+
+#[test]
 fn sessions_are_bounded() {
     // Broken: clients that come under ever new names fill memory and disk with sessions.
     let mut run = Run::with(with(|limits| limits.sessions = 2));
