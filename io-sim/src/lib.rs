@@ -5,11 +5,17 @@
 //! generates one.
 //!
 //! ```text
-//! clients ──bytes──▶ network ──inputs──▶ Broker ──orders──▶ disk
-//!    │  ◀────────────────────────────────┘   ▲                │ power cuts, failed syncs
-//!    ▼                                       └── Recovery ◀───┘
-//!  model (what was acknowledged) ──▶ checkers
+//! clients ──bytes──▶ network ──inputs──▶ Broker ──orders──▶ disk ──synced──▶ ledger
+//!    │  ◀────────────────────────────────┘   ▲                │ power cuts, lies  │
+//!    ▼                                       └── Recovery ◀───┘                   ▼
+//!  model (what was acknowledged) ──▶ checkers ◀──── what leaves, against what is synced
 //! ```
+//!
+//! Where things are: `scenario`, `fault` and `generate` say what happens; `world` makes it happen, over `network`, `disk`,
+//! `clock` and `client`; `model` knows what clients were promised, `ledger` what is on the platter, `world/wire` holds what
+//! leaves against the latter and `world/damage` judges what becomes of damage. [`campaign`], [`exhaust`], [`shrink`],
+//! [`corpus`] and [`planted`] run many; `trace`, [`recording`] and [`page`] show one. [`shell`] is the same for the real
+//! network code.
 
 pub mod campaign;
 mod chance;
