@@ -103,11 +103,11 @@ impl Disk {
         self.counts
     }
 
-    /// Makes an operation under way fail.
-    pub(crate) fn fail(&mut self, op: OpId, pages: Pages) {
-        if let Some(operation) = self.in_flight.get_mut(&op) {
-            operation.failing = Some(pages);
-        }
+    /// Makes an operation under way fail; tells whether it is a write, which is cut short then.
+    pub(crate) fn fail(&mut self, op: OpId, pages: Pages) -> bool {
+        let Some(operation) = self.in_flight.get_mut(&op) else { return false };
+        operation.failing = Some(pages);
+        matches!(operation.request, DiskRequest::Write { .. })
     }
 
     /// Carries an operation out.

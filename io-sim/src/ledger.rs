@@ -106,7 +106,9 @@ impl Ledger {
     pub(crate) fn first_needing(&self, segment: SegmentNumber, from: u64, to: u64) -> Option<Lsn> {
         let mut batches = self.extents.range((segment, 0)..(SegmentNumber(segment.0 + 1), 0));
         if from < HEADER_BYTES {
-            return batches.next().map(|(_, (_, first))| *first);
+            // What is yet to be written there needs it as well.
+            let coming = (segment == self.place.0).then_some(self.expected);
+            return batches.next().map(|(_, (_, first))| *first).or(coming);
         }
         batches.find(|((_, begin), (end, _))| *begin < to && *end > from).map(|(_, (_, first))| *first)
     }

@@ -26,7 +26,7 @@ const SOURCES: [&str; 4] = ["core", "io-real", "io-sim", "tests"];
 /// The files beside them.
 const FILES: [&str; 2] = ["Cargo.toml", "Cargo.lock"];
 /// The kinds of files that are sources.
-const KINDS: [&str; 2] = ["rs", "toml"];
+const KINDS: [&str; 5] = ["rs", "toml", "html", "js", "css"];
 
 /// A bug to plant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -123,6 +123,9 @@ impl<'a> World<'a> {
 
     /// Runs until the end, or until a promise is broken.
     pub(crate) fn run(&mut self) {
+        if self.scenario.clock.wall_ppm != 0 {
+            self.effects.count("wall clock that runs wrong");
+        }
         let mut events = 0;
         while !self.over && self.model.violation().is_none() {
             if !self.take_event() {

@@ -8,6 +8,9 @@
 use super::Model;
 use super::subscription::Subscription;
 
+/// How late the end of a connection may be heard of.
+const DRAIN_MS: i64 = 1;
+
 /// A client as far as expiry goes.
 #[derive(Default)]
 pub(super) struct Presence {
@@ -94,7 +97,8 @@ impl Model {
     }
 
     fn has_passed(&self, since_ms: i64) -> bool {
-        self.wall_ms().saturating_sub(since_ms) >= self.expiry_ms
+        // What the broker does may be heard of up to a drain later.
+        self.wall_ms().saturating_sub(since_ms) + DRAIN_MS >= self.expiry_ms
     }
 
     fn wall_ms(&self) -> i64 {

@@ -98,7 +98,9 @@ impl World<'_> {
         }
         match fault {
             Fault::DiskError { pages, .. } => {
-                self.disk.fail(op, *pages);
+                if self.disk.fail(op, *pages) {
+                    self.effects.count("short write");
+                }
                 self.process.disk_error = Some(index);
                 self.effects.count("disk error");
             }
