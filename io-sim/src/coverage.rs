@@ -1,7 +1,8 @@
 //! The one rule about what a campaign must have reached: a fault that was ordered and never does anything is a green
 //! test that lies.
 //!
-//! - Runs of a written scenario: every effect that its `must_reach` names.
+//! - At least `SCENARIO_RUNS_MIN` runs of a written scenario: every effect that its `must_reach` names. What one run shows is
+//!   chance.
 //! - At least `SEEDS_MIN` generated runs: the effect of every kind of fault there is. Fewer runs say nothing, since a
 //!   single fault may come at a moment where there is nothing to break.
 //! - At least `MARK_SEEDS_MIN` generated runs: every mark of the core.
@@ -10,6 +11,9 @@ use crate::effects::Effects;
 use crate::fault::EFFECTS;
 use crate::scenario::Scenario;
 use vowmq_core::marks::MARKS;
+
+/// So many runs of a written scenario have to show what it is for.
+pub const SCENARIO_RUNS_MIN: u64 = 20;
 
 /// So many generated runs have to show every kind of fault at work.
 pub const SEEDS_MIN: u64 = 1_000;
@@ -35,7 +39,10 @@ pub(crate) fn missed(
     had: &Effects,
 ) -> Vec<String> {
     let wanted: Vec<&str> = match scenario {
-        Some(scenario) => scenario.must_reach.iter().map(String::as_str).collect(),
+        Some(scenario) if runs >= SCENARIO_RUNS_MIN => {
+            scenario.must_reach.iter().map(String::as_str).collect()
+        }
+        Some(_) => Vec::new(),
         None if runs >= SEEDS_MIN => ordered.iter().map(|(name, _)| name).chain(EFFECTS).collect(),
         None => Vec::new(),
     };

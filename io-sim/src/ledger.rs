@@ -165,17 +165,17 @@ impl Ledger {
     }
 }
 
-/// Whether any whole batch or header on the platter says that this record was synced.
-pub(crate) fn is_witnessed(disk: &Disk, lsn: Lsn) -> bool {
+/// Whether any whole batch or header on the platter that was written before this recovery says that the record was synced.
+pub(crate) fn is_witnessed(disk: &Disk, lsn: Lsn, recovery: RecoveryCount) -> bool {
     let says = |number: SegmentNumber| {
         let header = match disk.platter(number, 0, SECTOR).map(segment::parse) {
-            Some(FirstSector::Header(header)) => header.synced >= lsn,
+            Some(FirstSector::Header(header)) => header.synced >= lsn && header.recovery_count < recovery,
             _ => false,
         };
         let batch_at = |offset: u64| {
             let length = batch::claimed_length(disk.platter(number, offset, SECTOR)?)?;
             let batch = batch::parse(disk.platter(number, offset, length as u64)?)?;
-            Some(batch.header.synced)
+            Some(batch.header.synced).filter(|_| batch.header.recovery_count < recovery)
         };
         let offsets = (1..).map(|sector| sector * SECTOR);
         let mut offsets = offsets.take_while(|offset| disk.platter(number, *offset, SECTOR).is_some());

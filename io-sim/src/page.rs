@@ -10,6 +10,7 @@ use crate::recording::{Entry, What};
 use crate::scenario::Scenario;
 use crate::words;
 use serde_json::{Value, json};
+use std::fmt;
 use std::str::FromStr;
 
 const PAGE: &str = include_str!("page/page.html");
@@ -46,6 +47,20 @@ pub struct Window {
 impl Default for Window {
     fn default() -> Self {
         Window { from_us: 0, to_us: u64::MAX }
+    }
+}
+
+impl Window {
+    /// Whether a run of so many microseconds has a part in it.
+    pub fn touches(&self, run_us: u64) -> bool {
+        self.from_us <= run_us
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..", self.from_us as f64 / 1e6)?;
+        if self.to_us == u64::MAX { Ok(()) } else { write!(f, "{}", self.to_us as f64 / 1e6) }
     }
 }
 

@@ -10,7 +10,11 @@ pub use settings::{BrokerSettings, Sync};
 use crate::fault::{Fault, When};
 use crate::outcome::Checker;
 use serde::{Deserialize, Serialize};
-use vowmq_core::limits::{Limits, Overflow, Settings};
+use vowmq_core::limits::{Limits, Overflow, Settings, SyncPolicy};
+use vowmq_core::mqtt::topic::TopicFilter;
+
+/// What the clients of one scenario may do at most, all together.
+const OPERATIONS_MAX: u64 = 1_000_000;
 
 /// Everything that decides a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -389,15 +393,30 @@ impl Scenario {
         for settings in self.all_settings() {
             settings.check().map_err(|error| error.to_string())?;
             limit = limit.min(settings.limits.packet_bytes);
+            // Connections that broke are open at the broker for a while beside the new ones.
+            if settings.limits.connections < 4 * self.clients.len() {
+                let (most, clients) = (settings.limits.connections, self.clients.len());
+                return Err(format!(
+                    "limits.connections is {most}, too few for {clients} clients that come back after every break"
+                ));
+            }
         }
         for (index, client) in self.clients.iter().enumerate() {
             if self.clients[..index].iter().any(|other| other.id == client.id) {
                 return Err(format!("two clients are called {:?}", client.id));
             }
-            let wrong = client.operations.iter().find(|operation| !operation.action.is_possible(limit));
-            if let Some(operation) = wrong {
-                return Err(format!("{:?} cannot do this: {operation:?}", client.id));
+            if client.id.is_empty() {
+                return Err("a client has no id".to_owned());
             }
+            for operation in &client.operations {
+                if let Err(rule) = operation.action.check(limit) {
+                    let at_us = operation.at_us;
+                    return Err(format!("client {:?}, operation at {at_us} µs: {rule}", client.id));
+                }
+            }
+        }
+        if self.operations() > OPERATIONS_MAX {
+            return Err(format!("{} operations; {OPERATIONS_MAX} are possible", self.operations()));
         }
         let unknown = |fault: &&Fault| fault.client().is_some_and(|client| client >= self.clients.len());
         match self.faults.iter().find(unknown) {
@@ -447,6 +466,11 @@ impl Scenario {
         std::iter::once(self.first_settings()).chain(later.map(|broker| self.settings_of(broker)))
     }
 
+    /// Whether some settings give up the promise that an acknowledgement means "on disk".
+    pub fn gives_up_the_promise(&self) -> bool {
+        self.all_settings().any(|settings| settings.sync != SyncPolicy::Always)
+    }
+
     /// Whether queues have bounds of their own at some time, so that messages may be dropped or refused.
     pub(crate) fn has_bounded_queues(&self) -> bool {
         self.all_settings().any(|settings| is_bounded(&settings.limits))
@@ -479,19 +503,33 @@ impl Scenario {
 }
 
 impl Action {
-    /// Whether a client that keeps the rules, and this limit of a packet's bytes, can do it.
-    fn is_possible(&self, packet_bytes: usize) -> bool {
+    /// The rule that a client would break by it, if it breaks one. `packet_bytes` is the broker's limit.
+    fn check(&self, packet_bytes: usize) -> Result<(), String> {
+        let qos_is_one = |qos: u8| if qos <= 2 { Ok(()) } else { Err("qos is 0, 1 or 2".to_owned()) };
+        let filter_is_one = |filter: &str| match TopicFilter::new(filter) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("{filter:?} is no topic filter")),
+        };
         match self {
             Action::Publish { topic, size, qos, .. } => {
-                let fits = *size as usize + topic.len() + 16 <= packet_bytes;
-                fits && *qos <= 2 && !topic.is_empty() && !topic.contains(['+', '#'])
+                let bytes = *size as usize + topic.len() + 16;
+                if topic.is_empty() || topic.contains(['+', '#']) {
+                    return Err(format!("{topic:?} is no topic to publish to"));
+                }
+                if bytes > packet_bytes {
+                    return Err(format!("{bytes} bytes; limits.packet_bytes is {packet_bytes}"));
+                }
+                qos_is_one(*qos)
             }
             Action::Subscribe { filter, qos, more } => {
-                let possible = |filter: &str, qos: u8| qos <= 2 && !filter.is_empty();
-                possible(filter, *qos) && more.iter().all(|(filter, qos)| possible(filter, *qos))
+                let all =
+                    std::iter::once((filter, qos)).chain(more.iter().map(|(filter, qos)| (filter, qos)));
+                all.into_iter().try_for_each(|(filter, qos)| filter_is_one(filter).and(qos_is_one(*qos)))
             }
-            Action::Unsubscribe { filter, more } => !filter.is_empty() && !more.iter().any(String::is_empty),
-            _ => true,
+            Action::Unsubscribe { filter, more } => {
+                std::iter::once(filter).chain(more).try_for_each(|filter| filter_is_one(filter))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -36,6 +36,12 @@ impl Corpus {
             let name = PathBuf::from(what).with_extension("json");
             let name = name.file_name().ok_or_else(|| format!("{what} has no name"))?;
             let path = self.directory.join(name);
+            if path.exists() {
+                return Err(format!(
+                    "{} is there already; give the scenario's file another name",
+                    path.display()
+                ));
+            }
             Record::of(load(what, None)?, why)?.write(&path)?;
             say!("recorded as {}; when it is mended: vowmq-sim corpus --accept", path.display());
             return Ok(End::Clean);

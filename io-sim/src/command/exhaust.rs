@@ -1,6 +1,6 @@
 //! `vowmq-sim exhaust`: everything that is small.
 
-use super::run::stop_on_signal;
+use super::run::{stop_on_signal, was_interrupted};
 use super::{End, processors, write_file};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -71,6 +71,9 @@ impl Exhaust {
             search.bounded,
             self.items
         );
+        if was_interrupted() {
+            say!("interrupted: the other workloads were not tried");
+        }
         for (scenario, violation) in search.failures.iter().take(5) {
             say!("BROKEN: {violation}\n  {}", scenario.why);
         }

@@ -110,6 +110,16 @@ fn read_scenario(path: &Path) -> Result<Scenario, String> {
     scenario_in(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// A run under such settings fails rightly, and its reader should know why.
+fn warn_of_settings(scenario: &Scenario) {
+    if scenario.gives_up_the_promise() {
+        eprintln!(
+            "note: `sync` is not \"always\", so an acknowledgement does not mean \"on disk\", and what breaks for it is no \
+             fault of the broker; name the `checkers` that count in the scenario to see the others"
+        );
+    }
+}
+
 fn write_file(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }

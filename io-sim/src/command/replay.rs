@@ -42,6 +42,7 @@ pub(super) struct Replay {
 impl Replay {
     pub(super) fn run(self) -> Result<End, String> {
         let scenario = load(&self.what, self.seed)?;
+        super::warn_of_settings(&scenario);
         if self.show {
             say!("{}", serde_json::to_string_pretty(&scenario).map_err(|error| error.to_string())?);
             return Ok(End::Clean);
@@ -54,6 +55,10 @@ impl Replay {
             None => run_watched(&scenario, self.trace),
         };
         let outcome = outcome.unwrap_or_else(|| Outcome { violation: Some(endless()), ..Outcome::default() });
+        if let Some(window) = self.window.filter(|window| !window.touches(outcome.counts.simulated_us)) {
+            let seconds = outcome.counts.simulated_us as f64 / 1e6;
+            return Err(format!("the run takes {seconds:.3} s; {window} shows nothing of it"));
+        }
         if let Some(path) = &self.html {
             write_page(path, &scenario, &outcome, &self.command(), self.window)?;
         }

@@ -16,6 +16,8 @@ use vowmq_sim::outcome::{Checker, Counts};
 pub(super) struct Report<'a> {
     pub(super) summary: &'a Summary,
     pub(super) first_seed: u64,
+    /// Ctrl-C ended it.
+    pub(super) interrupted: bool,
     pub(super) elapsed: Duration,
     /// Of all threads.
     pub(super) cpu: Duration,
@@ -38,11 +40,11 @@ impl Report<'_> {
             rate(counts.broker_inputs)
         );
         say!("{}", counted(counts));
-        say!("faults that took effect, of those ordered:");
+        say!("faults, how often each took effect and was ordered:");
         for name in EFFECTS {
             let (took, ordered) = (counts.effects.of(name), summary.ordered.of(name));
             if took + ordered > 0 {
-                say!("  {took:>12} of {ordered:<8} {name}");
+                say!("  {took:>12}  {ordered:>10} ordered  {name}");
             }
         }
         say!("what else happened:");
@@ -50,9 +52,14 @@ impl Report<'_> {
         for name in &summary.missed {
             say!("{}", self.missed(name));
         }
+        if self.interrupted {
+            say!("interrupted: this is what was run until then");
+        }
         for (checker, failures) in summary.by_checker() {
             let shortest = failures[0];
-            say!("BROKEN: {checker}, by {} seeds; the shortest is seed {}:", failures.len(), shortest.seed);
+            let (count, seed) = (failures.len(), shortest.seed);
+            let seeds = if count == 1 { "seed" } else { "seeds" };
+            say!("BROKEN: {checker}, by {count} {seeds}; the shortest is seed {seed}:");
             say!("  {}", shortest.violation);
             say!("  {}", self.replay(shortest));
             say!("  {}", self.shrink(shortest));
@@ -80,6 +87,7 @@ impl Report<'_> {
             .collect();
         let all = serde_json::json!({
             "first_seed": self.first_seed,
+            "interrupted": self.interrupted,
             "seeds": summary.runs,
             "compared": summary.compared,
             "seconds": self.elapsed.as_secs_f64(),
@@ -152,7 +160,7 @@ impl Report<'_> {
     }
 
     fn shrink(&self, failure: &Failure) -> String {
-        command_for("shrink", failure.seed, self.file)
+        command_for("shrink", failure.seed, self.file) + " --html small.html"
     }
 }
 

@@ -63,6 +63,10 @@ impl Run {
     pub(super) fn run(self) -> Result<End, String> {
         let scenario = self.scenario.as_deref().map(read_scenario).transpose()?;
         let seeds = self.seeds(scenario.as_ref())?;
+        if let Some(path) = &self.junit {
+            super::write_file(path, "")?; // a mistake in its name is told before, not after
+        }
+        scenario.iter().for_each(super::warn_of_settings);
         if seeds.end == u64::MAX {
             let note = format!("seeds from {} on; Ctrl-C ends with the summary", seeds.start);
             if self.json { eprintln!("{note}") } else { say!("{note}") }
@@ -87,6 +91,7 @@ impl Run {
         let report = Report {
             summary: &summary,
             first_seed: seeds.start,
+            interrupted: was_interrupted(),
             elapsed: begin.elapsed(),
             cpu: ProcessTime::now().as_duration(),
             file: self.scenario.as_deref(),
@@ -158,12 +163,21 @@ impl Run {
     }
 }
 
+/// Whether there was a Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the campaign at hand was ended by Ctrl-C.
+pub(super) fn was_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
 /// Set by the first Ctrl-C; the second one ends the process at once.
 pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, String> {
     let stop = Arc::new(AtomicBool::new(false));
     let ours = stop.clone();
     let set = move || {
-        if ours.swap(true, Ordering::Relaxed) {
+        ours.store(true, Ordering::Relaxed);
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
             exit(130);
         }
     };

@@ -6,7 +6,7 @@ use super::World;
 use crate::ledger;
 use crate::outcome::Checker;
 use vowmq_core::Refusal;
-use vowmq_core::ids::{Lsn, SegmentNumber};
+use vowmq_core::ids::{Lsn, RecoveryCount, SegmentNumber};
 
 /// The damage.
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl World<'_> {
 
     /// The broker serves: whether it may, after what was done to the log. The run ends when something is gone.
     /// `last` is the last record that it has read.
-    pub(super) fn judge_start(&mut self, last: Lsn) {
+    pub(super) fn judge_start(&mut self, recovery: RecoveryCount, last: Lsn) {
         // It may have read again what it was shown wrongly.
         self.damage.hidden = self.damage.hidden.filter(|hidden| *hidden > last);
         // What this recovery wrote itself it does not read again.
@@ -108,7 +108,7 @@ impl World<'_> {
             return;
         };
         let excused = self.damage.beyond || (self.damage.passed && first <= last);
-        if !excused && ledger::is_witnessed(&self.disk, first) {
+        if !excused && ledger::is_witnessed(&self.disk, first, recovery) {
             let text = format!(
                 "record {first} was damaged on the disk and something on it says that it was synced; the broker starts \
                  and says nothing"
