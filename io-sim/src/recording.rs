@@ -10,9 +10,10 @@ mod packet;
 mod records;
 
 use crate::disk::Left;
+use crate::fault::UnderWay;
 use crate::outcome::Violation;
 use flights::Flights;
-use records::Records;
+use records::{Content, Records};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use vowmq_core::ids::{ConnectionId, Lsn, OpId};
@@ -209,10 +210,10 @@ impl Recording {
 
     /// What the crash at hand makes of something that was not durable.
     pub(crate) fn left(&mut self, left: Left) {
-        if let Left::Operation(op, _) = left
+        if let Left::Operation(op, under_way) = left
             && let Some(index) = self.operations.remove(&op)
         {
-            self.end(index, Fate::Lost);
+            self.end(index, if under_way == UnderWay::Done { Fate::Done } else { Fate::Lost });
         }
         let crash = self.crash.and_then(|index| self.entries.get_mut(index));
         if let Some(Entry { what: What::Crash { details, .. }, .. }) = crash {
@@ -263,7 +264,8 @@ impl Recording {
             DiskRequest::Write { segment, offset, chunks, sync } => {
                 let bytes = chunks.concat();
                 let and_sync = if *sync { " and sync" } else { "" };
-                let content = self.records.read(&bytes);
+                let mut content = self.records.read(&bytes);
+                self.name_packet_ids(&mut content);
                 details.push(format!("{} bytes at {offset} of segment {segment}", bytes.len()));
                 details.extend(content.details);
                 (about, records) = (content.about, content.span);
@@ -292,6 +294,18 @@ impl Recording {
         self.operations.insert(op, index);
         let what = What::Operation { op: op.0, verb, segment, sync, records, details, fate, end_us };
         self.push(what, text, about);
+    }
+
+    /// A record of a packet id names no message: what its client has in flight under it is meant.
+    fn name_packet_ids(&self, content: &mut Content) {
+        for (client, packet_id, line) in std::mem::take(&mut content.packet_ids) {
+            let index = self.clients.iter().position(|id| *id == client);
+            let Some(name) = index.and_then(|index| self.flights.names.message(index, packet_id)) else {
+                continue;
+            };
+            content.details[line].push_str(&format!(", under which {name} came"));
+            content.about.push(name.clone());
+        }
     }
 
     /// An operation of the disk has ended; with an error in words, it failed.

@@ -149,7 +149,9 @@ function diskWords(index) {
         : entry.fate === "done" && entry.sync
           ? `is on the disk only ${duration(entry.end_us - flight.at_us)} after it left`
           : "was not on the disk when it left";
-    words.push(make("span", durable ? "saying good" : isCulprit ? "saying bad" : "saying", jump(at, entry.text.replace("write and sync ", "")), ` about ${about.join(", ")} ${how}.`));
+    const told = jump(at, entry.text.replace(/^write (and sync )?/, ""));
+    const tone = durable ? "saying good" : isCulprit ? "saying bad" : "saying";
+    words.push(make("span", tone, "The write of ", told, `, which concerns ${about.join(", ")}, ${how}.`));
   });
   const last = words.slice(-6);
   return last.length || !isCulprit

@@ -78,6 +78,11 @@ impl Names {
         }
     }
 
+    /// The message that a client has in flight under a packet id of its own.
+    pub(super) fn message(&self, client: usize, packet_id: u16) -> Option<&String> {
+        self.of_id.get(&(client, true, packet_id)).filter(|name| name.starts_with('m'))
+    }
+
     fn publish(&mut self, (client, chosen): (usize, bool), publish: &Publish) -> (String, Vec<String>) {
         let key = payload::recognise(&publish.payload).map(|key| key.to_string());
         let (qos, id) = (publish.qos as u8, publish.pkid);

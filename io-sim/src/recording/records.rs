@@ -27,6 +27,8 @@ pub(super) struct Content {
     /// One line a record.
     pub(super) details: Vec<String>,
     pub(super) about: Vec<String>,
+    /// Packet ids that are taken or freed, each with its client and the line that tells it.
+    pub(super) packet_ids: Vec<(String, u16, usize)>,
     /// The first and the last record.
     pub(super) span: Option<(u64, u64)>,
 }
@@ -49,6 +51,8 @@ impl Records {
                 let Ok((record, _, next)) = codec::decode(batch.bytes, at) else { break };
                 let words = self.describe(&record, &mut content.about);
                 if content.details.len() < TOLD_MAX {
+                    let line = content.details.len();
+                    content.packet_ids.extend(self.packet_id(&record).map(|(client, id)| (client, id, line)));
                     content.details.push(format!("record {lsn}: {words}"));
                 }
                 at = next;
@@ -72,6 +76,17 @@ impl Records {
         content.about.sort();
         content.about.dedup();
         content
+    }
+
+    /// The packet id that a record takes or frees without naming a message.
+    fn packet_id(&self, record: &Record) -> Option<(String, u16)> {
+        match record {
+            Record::PacketIdReceived { session, packet_id }
+            | Record::PacketIdReleased { session, packet_id } => {
+                Some((self.client(*session), packet_id.get()))
+            }
+            _ => None,
+        }
     }
 
     fn describe(&mut self, record: &Record, about: &mut Vec<String>) -> String {
