@@ -87,7 +87,8 @@ impl World<'_> {
     pub(super) fn is_right_refusal(&self, refusal: &Refusal) -> bool {
         match refusal {
             _ if self.damage.beyond => true,
-            Refusal::Damaged { first, .. } => self.damage.first() == Some(*first),
+            // What one read hid another may have shown.
+            Refusal::Damaged { first, .. } => [self.damage.gone, self.damage.hidden].contains(&Some(*first)),
             Refusal::NewerFormat { .. } => self.damage.header,
             _ => false,
         }
