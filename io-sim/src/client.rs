@@ -415,23 +415,7 @@ impl Client {
         around
             .trace
             .line("sends", &[self.index as u64], || format!("{}: {}", self.program.id, describe(packet)));
-        let outbox = &mut self.outbox;
-        let written = match packet {
-            Packet::Connect(packet) => packet.write(outbox),
-            Packet::Publish(packet) => packet.write(outbox),
-            Packet::PubAck(packet) => packet.write(outbox),
-            Packet::PubRec(packet) => packet.write(outbox),
-            Packet::PubRel(packet) => packet.write(outbox),
-            Packet::PubComp(packet) => packet.write(outbox),
-            Packet::Subscribe(packet) => packet.write(outbox),
-            Packet::Unsubscribe(packet) => packet.write(outbox),
-            Packet::PingReq => mqttbytes::v4::PingReq.write(outbox),
-            Packet::Disconnect => mqttbytes::v4::Disconnect.write(outbox),
-            Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
-                unreachable!("only a broker sends it")
-            }
-        };
-        written.expect("the packet keeps the codec's bounds");
+        crate::codec::write(packet, &mut self.outbox);
         self.grow_hasty(around.now, packet);
     }
 

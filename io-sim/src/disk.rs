@@ -358,3 +358,22 @@ impl Disk {
 fn error(kind: DiskErrorKind, segment: SegmentNumber, words: &str) -> DiskError {
     DiskError { kind, message: format!("segment {segment}: {words} (simulated)") }
 }
+
+/// An order, for a trace.
+pub(crate) fn in_words(request: &DiskRequest) -> String {
+    match request {
+        DiskRequest::Write { segment, offset, chunks, sync } => {
+            let length: usize = chunks.iter().map(bytes::Bytes::len).sum();
+            let and_sync = if *sync { " and sync" } else { "" };
+            format!("write{and_sync} {length} bytes at {offset} of segment {segment}")
+        }
+        DiskRequest::List
+        | DiskRequest::Create { .. }
+        | DiskRequest::Reserve { .. }
+        | DiskRequest::Sync { .. }
+        | DiskRequest::SyncDirectory
+        | DiskRequest::Read { .. }
+        | DiskRequest::Remove { .. }
+        | DiskRequest::FreeSpace => format!("{request:?}"),
+    }
+}

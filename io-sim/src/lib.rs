@@ -22,6 +22,7 @@ mod chance;
 pub mod claim;
 mod client;
 mod clock;
+mod codec;
 pub mod corpus;
 pub mod coverage;
 mod disk;

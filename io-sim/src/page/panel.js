@@ -193,7 +193,7 @@ function showState() {
   for (const [name, value, className] of rowsOf) table.append(make("dt", "", name), make("dd", className, value));
   const clients = CLIENTS.map((client, index) => make("span", state.clients[index] ? "client up" : "client", client));
   table.append(make("dt", "", "clients"), make("dd", "clients", ...clients));
-  fill("state", make("h2", "", "At this moment"), table);
+  fill("state", make("h2", "", DATA.note ? "At this moment, by what is shown" : "At this moment"), table);
 }
 
 function listOf(indices) {

@@ -4,7 +4,7 @@
 use super::ledger::Ledger;
 use super::scenario::ShellScenario;
 use crate::chance::{Chance, Domain, Draws};
-use crate::disk::{Cut, Disk};
+use crate::disk::{self, Cut, Disk};
 use crate::fault::Pages;
 use crate::outcome::Checker;
 use crate::scenario::DiskSettings;
@@ -139,7 +139,9 @@ impl Stage {
         let mut machine = self.machine.borrow_mut();
         let mut ledger = self.ledger.borrow_mut();
         let is_write = matches!(request, DiskRequest::Write { .. });
-        ledger.note("broker", &[op.0, u64::from(is_write)], || format!("orders {op}: {}", short(&request)));
+        ledger.note("broker", &[op.0, u64::from(is_write)], || {
+            format!("orders {op}: {}", disk::in_words(&request))
+        });
         let recovering = machine.commands.is_none();
         let takes = machine.disk.submit(op, request, recovering);
         if is_write && let Some(failure) = machine.failing.take() {
@@ -219,23 +221,5 @@ impl Machine {
         self.shutdown = None;
         self.failed = None;
         self.met_full = self.full;
-    }
-}
-
-fn short(request: &DiskRequest) -> String {
-    match request {
-        DiskRequest::Write { segment, offset, chunks, sync } => {
-            let length: usize = chunks.iter().map(bytes::Bytes::len).sum();
-            let and_sync = if *sync { " and sync" } else { "" };
-            format!("write{and_sync} {length} bytes at {offset} of segment {segment}")
-        }
-        DiskRequest::List
-        | DiskRequest::Create { .. }
-        | DiskRequest::Reserve { .. }
-        | DiskRequest::Sync { .. }
-        | DiskRequest::SyncDirectory
-        | DiskRequest::Read { .. }
-        | DiskRequest::Remove { .. }
-        | DiskRequest::FreeSpace => format!("{request:?}"),
     }
 }

@@ -3,6 +3,7 @@
 
 use super::World;
 use crate::chance::Domain;
+use crate::disk;
 use crate::happening::Happening;
 use crate::model::Ending;
 use crate::network::Surroundings;
@@ -394,7 +395,7 @@ impl World<'_> {
     }
 
     fn order_disk(&mut self, op: OpId, request: DiskRequest, recovering: bool) {
-        let what = || describe(&request);
+        let what = || disk::in_words(&request);
         self.trace.line("broker", &[op.0], || format!("orders operation {op}: {}", what()));
         let number = self.disk.counts().operations + 1;
         self.trace.record(|to| to.ordered(op, number, &request));
@@ -448,24 +449,6 @@ impl World<'_> {
                 self.model.fail(Checker::Halt, "broker", format!("it stops without a reason: {fault}"));
             }
         }
-    }
-}
-
-fn describe(request: &DiskRequest) -> String {
-    match request {
-        DiskRequest::Write { segment, offset, chunks, sync } => {
-            let length: usize = chunks.iter().map(Bytes::len).sum();
-            let and_sync = if *sync { " and sync" } else { "" };
-            format!("write{and_sync} {length} bytes at {offset} of segment {segment}")
-        }
-        DiskRequest::List
-        | DiskRequest::Create { .. }
-        | DiskRequest::Reserve { .. }
-        | DiskRequest::Sync { .. }
-        | DiskRequest::SyncDirectory
-        | DiskRequest::Read { .. }
-        | DiskRequest::Remove { .. }
-        | DiskRequest::FreeSpace => format!("{request:?}"),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::chance::Draws;
 use bytes::{Buf, BytesMut};
-use mqttbytes::v4::{Packet, PingReq};
+use mqttbytes::v4::Packet;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -62,23 +62,7 @@ impl Link {
 
     /// Sends a packet with what else is to be sent.
     pub(in crate::shell) fn send(&mut self, packet: &Packet) {
-        let outbox = &mut self.outbox;
-        let written = match packet {
-            Packet::Connect(packet) => packet.write(outbox),
-            Packet::Publish(packet) => packet.write(outbox),
-            Packet::PubAck(packet) => packet.write(outbox),
-            Packet::PubRec(packet) => packet.write(outbox),
-            Packet::PubRel(packet) => packet.write(outbox),
-            Packet::PubComp(packet) => packet.write(outbox),
-            Packet::Subscribe(packet) => packet.write(outbox),
-            Packet::Unsubscribe(packet) => packet.write(outbox),
-            Packet::PingReq => PingReq.write(outbox),
-            Packet::Disconnect => mqttbytes::v4::Disconnect.write(outbox),
-            Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
-                unreachable!("only a broker sends it")
-            }
-        };
-        written.expect("the packet keeps the codec's bounds");
+        crate::codec::write(packet, &mut self.outbox);
     }
 
     /// Sends bytes as they are.
