@@ -98,7 +98,12 @@ impl Model {
                     format!("the will {key} of client {client} is published while its connection is there");
                 self.fail(Checker::Will, subject, text);
             }
-            Some((at, Ending::InOrder)) if attempt.goodbye && !self.slow_disk => {
+            // Who came back before the goodbye arrived may have taken the connection over first.
+            Some((at, Ending::InOrder))
+                if attempt.goodbye
+                    && !self.slow_disk
+                    && self.clients[client].attempts.get(number + 1).is_none_or(|next| next.sent >= at) =>
+            {
                 let crashed = |crash: &u64| (at..at + GOODBYE_US).contains(crash);
                 if !self.crashes.iter().any(crashed) {
                     let text =
