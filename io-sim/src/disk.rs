@@ -124,11 +124,7 @@ impl Disk {
     /// The process is gone; operations under way end as the operating system likes.
     pub(crate) fn process_crash(&mut self, draws: &mut Draws, mut tell: impl FnMut(Left)) {
         for (op, operation) in std::mem::take(&mut self.in_flight) {
-            let under_way = match draws.below(4) {
-                0 => UnderWay::NotBegun,
-                1 => UnderWay::Done,
-                _ => UnderWay::Written,
-            };
+            let under_way = cut::under_way(draws, 4);
             tell(Left::Operation(op, under_way));
             self.carry_out_partly(operation, under_way);
         }

@@ -52,6 +52,7 @@ pub fn exhaust(
     stop: &AtomicBool,
 ) -> Search {
     let workloads = Workload::all(bounds.steps);
+    let before_the_steps = run(&workload::before_the_steps()).course.operations;
     let next = AtomicUsize::new(0);
     let total = Mutex::new(Search::default());
     std::thread::scope(|scope| {
@@ -63,7 +64,7 @@ pub fn exhaust(
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    let found = Enumeration::new(bounds, workload).finish();
+                    let found = Enumeration::new(bounds, workload, before_the_steps).finish();
                     let mut total = total.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     total.add(found);
                     each(total.workloads as usize, workloads.len());
@@ -98,10 +99,10 @@ struct Enumeration {
 }
 
 impl Enumeration {
-    fn new(bounds: Bounds, workload: &Workload) -> Enumeration {
+    fn new(bounds: Bounds, workload: &Workload, before_the_steps: u64) -> Enumeration {
         let first = match workload.steps.len() {
             0 | 1 => 1,
-            _ => run(&workload::before_the_steps()).course.operations + 1,
+            _ => before_the_steps + 1,
         };
         let crash_recoveries = workload.steps.len() <= bounds.recovery_steps;
         let search = Search { workloads: 1, ..Search::default() };

@@ -475,6 +475,11 @@ impl Model {
         self.clients[client].subscriptions[filter].refused(now, ticket);
     }
 
+    /// Whether queues have bounds of their own at some time.
+    pub(crate) fn has_bounded_queues(&self) -> bool {
+        self.bounded
+    }
+
     /// Whether the broker may refuse for lack of space.
     pub(crate) fn allows_refusals(&self) -> bool {
         self.full_disk

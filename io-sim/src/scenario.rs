@@ -439,14 +439,9 @@ impl Scenario {
     pub(crate) fn settings(&self, start: u64) -> Settings {
         let last = self.restarts.len().checked_sub(1);
         match (start.checked_sub(1), last) {
-            (Some(restart), Some(last)) => self.settings_of(&self.restarts[last.min(restart as usize)]),
+            (Some(restart), Some(last)) => self.restarts[last.min(restart as usize)].settings(),
             (Some(_), None) | (None, _) => self.first_settings(),
         }
-    }
-
-    /// These settings as the core takes them.
-    pub(crate) fn settings_of(&self, broker: &BrokerSettings) -> Settings {
-        broker.settings()
     }
 
     fn first_settings(&self) -> Settings {
@@ -463,7 +458,7 @@ impl Scenario {
             _ => None,
         });
         let later = self.restarts.iter().chain(reloaded);
-        std::iter::once(self.first_settings()).chain(later.map(|broker| self.settings_of(broker)))
+        std::iter::once(self.first_settings()).chain(later.map(BrokerSettings::settings))
     }
 
     /// Whether some settings give up the promise that an acknowledgement means "on disk".

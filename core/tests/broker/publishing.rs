@@ -182,19 +182,24 @@ fn order_is_kept_per_topic_and_qos() {
     }
 }
 
+/// Ten connections that are subscribed to `t` with QoS 0.
+fn ten_subscribers(run: &mut Run) -> Vec<u64> {
+    (0..10)
+        .map(|number| {
+            let (id, _) = accepted(run, &format!("s{number}"), true);
+            subscribe(run, id, &[("t", 0)]);
+            id
+        })
+        .collect()
+}
+
 #[test]
 fn qos0_keeps_its_order_over_a_wide_fan_out() {
     // Broken: where a fan-out takes several turns, the next message overtakes it. [MQTT-4.6.0-6]
     let mut settings = settings();
     settings.limits.turn_work = 3;
     let mut run = Run::with(settings);
-    let subscribers: Vec<u64> = (0..10)
-        .map(|number| {
-            let (id, _) = accepted(&mut run, &format!("s{number}"), true);
-            subscribe(&mut run, id, &[("t", 0)]);
-            id
-        })
-        .collect();
+    let subscribers = ten_subscribers(&mut run);
     let (publisher, _) = accepted(&mut run, "pub", true);
     let bytes: Vec<u8> = (0..5u8).flat_map(|n| publish_bytes("t", 0, 0, &[n], false, false)).collect();
     run.send(publisher, &bytes);
@@ -211,13 +216,7 @@ fn a_publisher_waits_for_its_wide_fan_outs() {
         let mut settings = settings();
         settings.limits.turn_work = turn_work;
         let mut run = Run::with(settings);
-        let subscribers: Vec<u64> = (0..10)
-            .map(|number| {
-                let (id, _) = accepted(&mut run, &format!("s{number}"), true);
-                subscribe(&mut run, id, &[("t", 0)]);
-                id
-            })
-            .collect();
+        let subscribers = ten_subscribers(&mut run);
         let (publisher, _) = accepted(&mut run, "pub", true);
         let numbers: Vec<Vec<u8>> = (0..200).map(|number| vec![number]).collect();
         let bytes: Vec<u8> =

@@ -80,7 +80,7 @@ impl Replay {
         }
         drop(out);
         say!("{}; trace {:016x}", report::counted(&outcome.counts), outcome.trace_hash);
-        report::print_all_effects(&outcome.counts.effects);
+        report::print_effects(outcome.counts.effects.iter());
         match outcome.violation {
             Some(violation) => say!("BROKEN: {violation}"),
             None => say!("every promise was kept"),

@@ -8,7 +8,6 @@ use std::time::Duration;
 use strum::IntoEnumIterator;
 use vowmq_core::marks::MARKS;
 use vowmq_sim::campaign::{Failure, Summary};
-use vowmq_sim::effects::Effects;
 use vowmq_sim::fault::EFFECTS;
 use vowmq_sim::outcome::{Checker, Counts};
 
@@ -48,7 +47,7 @@ impl Report<'_> {
             }
         }
         say!("what else happened:");
-        print_effects(&counts.effects);
+        print_effects(counts.effects.iter().filter(|(name, _)| !EFFECTS.contains(name)));
         for name in &summary.missed {
             say!("{}", self.missed(name));
         }
@@ -176,16 +175,9 @@ pub(super) fn counted(counts: &Counts) -> String {
     )
 }
 
-/// The effects that are no faults, one a line.
-pub(super) fn print_effects(effects: &Effects) {
-    for (name, count) in effects.iter().filter(|(name, _)| !EFFECTS.contains(name)) {
-        say!("  {count:>12}  {name}");
-    }
-}
-
-/// All effects of one run, one a line.
-pub(super) fn print_all_effects(effects: &Effects) {
-    for (name, count) in effects.iter() {
+/// Effects, one a line.
+pub(super) fn print_effects<'a>(effects: impl Iterator<Item = (&'a str, u64)>) {
+    for (name, count) in effects {
         say!("  {count:>12}  {name}");
     }
 }

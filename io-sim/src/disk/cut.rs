@@ -61,11 +61,7 @@ impl<'a> Cut<'a> {
     /// What becomes of an operation under way.
     pub(super) fn under_way(&mut self) -> UnderWay {
         match self {
-            Cut::Drawn(drawn) => match drawn.draws.below(10) {
-                0 => UnderWay::NotBegun,
-                1 => UnderWay::Done,
-                _ => UnderWay::Written,
-            },
+            Cut::Drawn(drawn) => under_way(drawn.draws, 10),
             Cut::Told(told) => {
                 let index = told.size.operations as usize;
                 told.size.operations += 1;
@@ -130,6 +126,15 @@ impl Told<'_> {
         let item = self.size.items;
         self.size.items += 1;
         self.leaves.kept.checked_shr(item).unwrap_or(0) & 1 == 1
+    }
+}
+
+/// What becomes of an operation under way: not begun or done, one time each of so many, else written.
+pub(super) fn under_way(draws: &mut Draws, of: u64) -> UnderWay {
+    match draws.below(of) {
+        0 => UnderWay::NotBegun,
+        1 => UnderWay::Done,
+        _ => UnderWay::Written,
     }
 }
 

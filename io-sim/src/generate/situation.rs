@@ -24,21 +24,9 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
             away_until_expiry(draws, scenario);
         }
     }
-    if draws.percent(20) {
-        for _ in 0..draws.between(1, 3) {
-            unsubscribed_before_a_power_cut(draws, scenario);
-        }
-    }
-    if draws.percent(30) {
-        for _ in 0..draws.between(1, 5) {
-            cleared_twice_before_a_power_cut(draws, scenario);
-        }
-    }
-    if draws.percent(20) {
-        for _ in 0..draws.between(1, 3) {
-            afresh_before_a_power_cut(draws, scenario);
-        }
-    }
+    some(draws, scenario, (20, 3), unsubscribed_before_a_power_cut);
+    some(draws, scenario, (30, 5), cleared_twice_before_a_power_cut);
+    some(draws, scenario, (20, 3), afresh_before_a_power_cut);
     if draws.percent(15) {
         owed_at_a_break(draws, scenario);
     }
@@ -47,6 +35,20 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
     }
     for client in &mut scenario.clients {
         client.operations.sort_by_key(|operation| operation.at_us);
+    }
+}
+
+/// With a chance of so many in a hundred, adds a situation once to so many times.
+fn some(
+    draws: &mut Draws,
+    scenario: &mut Scenario,
+    (percent, most): (u32, u64),
+    add: fn(&mut Draws, &mut Scenario),
+) {
+    if draws.percent(percent) {
+        for _ in 0..draws.between(1, most) {
+            add(draws, scenario);
+        }
     }
 }
 

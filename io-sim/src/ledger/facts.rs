@@ -88,12 +88,10 @@ impl Facts {
                 facts.subscriptions.retain(|filter, _| !filters.contains(filter));
             }),
             Record::RetainedQueued { session, entries, .. } => {
-                let keys: BTreeMap<MessageId, Option<MessageKey>> = self.retained.values().copied().collect();
-                self.with(session, |facts| {
-                    for (position, message, _) in &entries {
-                        facts.push(*position, keys.get(message).copied().flatten());
-                    }
-                });
+                for (position, message, _) in entries {
+                    let key = self.retained.values().find(|(id, _)| *id == message).and_then(|(_, key)| *key);
+                    self.with(session, |facts| facts.push(position, key));
+                }
             }
             Record::Published(publication) => self.publish(&publication, news),
             Record::PacketIdReceived { session, packet_id } => {

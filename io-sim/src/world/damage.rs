@@ -30,7 +30,7 @@ pub(super) struct Damage {
 
 impl Damage {
     fn first(&self) -> Option<Lsn> {
-        self.gone.into_iter().chain(self.hidden).min()
+        earlier(self.gone, self.hidden)
     }
 }
 
@@ -48,13 +48,13 @@ impl World<'_> {
         });
         match harm.missing {
             Some(missing) => {
-                self.damage.gone = self.damage.gone.into_iter().chain([missing]).chain(lsn).min();
+                self.damage.gone = earlier(self.damage.gone, earlier(Some(missing), lsn));
                 self.damage.fresh |= self.process.is_recovering();
                 self.ledger.blind();
                 self.model.disk_lies();
             }
             None => {
-                self.damage.hidden = self.damage.hidden.into_iter().chain(lsn).min();
+                self.damage.hidden = earlier(self.damage.hidden, lsn);
                 self.damage.misled = true;
             }
         }
@@ -64,7 +64,7 @@ impl World<'_> {
     pub(super) fn rotted(&mut self, segment: SegmentNumber, at: u64) {
         self.effects.count("rot");
         let lsn = self.ledger.first_needing(segment, at, at + 1);
-        self.damage.gone = self.damage.gone.into_iter().chain(lsn).min();
+        self.damage.gone = earlier(self.damage.gone, lsn);
         self.damage.header |= at < 12;
         self.damage.fresh = true;
         self.trace.note("disk", &[at], || {
@@ -119,4 +119,9 @@ impl World<'_> {
         self.effects.count("damage that nothing can tell from a tear");
         self.over = true;
     }
+}
+
+/// The earlier of two records, where there is one.
+fn earlier(left: Option<Lsn>, right: Option<Lsn>) -> Option<Lsn> {
+    left.into_iter().chain(right).min()
 }

@@ -163,7 +163,7 @@ impl World<'_> {
             Fault::Reload { broker, .. } => {
                 if self.process.is_serving() {
                     self.effects.count("settings reloaded");
-                    self.settings_change(self.scenario.settings_of(broker));
+                    self.settings_change(broker.settings());
                     self.feed(Input::Reload(self.settings));
                 }
             }

@@ -359,7 +359,7 @@ impl World<'_> {
             let ending = if goodbye { Ending::InOrder } else { Ending::Abnormal };
             self.model.attempt_ended(connection.client, connection.attempt, ending);
         }
-        let refused = self.scenario.has_bounded_queues();
+        let refused = self.model.has_bounded_queues();
         match reason.kind {
             CloseKind::ProtocolError => {
                 self.model.fail(
@@ -409,7 +409,7 @@ impl World<'_> {
     fn report(&mut self, event: &Event) {
         self.trace.note("event", &[], || event.to_string());
         match event {
-            Event::Dropped { reason: DropReason::QueueFull, .. } if !self.scenario.has_bounded_queues() => {
+            Event::Dropped { reason: DropReason::QueueFull, .. } if !self.model.has_bounded_queues() => {
                 self.model.fail(Checker::Drop, "broker", format!("no queue has a bound: {event}"));
             }
             Event::Dropped { reason: DropReason::QueueFull, .. } => {
