@@ -92,6 +92,7 @@ impl Campaign {
     /// Runs them. `each` is called after every run with what it brought. A run without end is reported and left behind
     /// with its thread.
     pub fn run(&self, each: &mut dyn FnMut(&Summary)) -> Summary {
+        let marks_before = marks::counts();
         let next = Arc::new(AtomicU64::new(self.seeds.start));
         let (to_us, news) = mpsc::channel();
         let mut working = self.jobs.max(1);
@@ -101,7 +102,6 @@ impl Campaign {
             std::thread::spawn(move || campaign.work(worker, &next, &to_us));
         }
         let mut summary = Summary::default();
-        let marks_before = marks::counts();
         while working > 0 {
             let mut ended = Vec::new();
             match news.recv_timeout(LOOK) {
