@@ -39,6 +39,7 @@ impl Model {
     /// The wall clock jumps.
     pub(crate) fn wall_jumps(&mut self, by_ms: i64) {
         self.note_wall();
+        self.jumped = Some((self.now, self.wall_ms()));
         self.wall.jump(by_ms);
         self.note_wall();
     }
@@ -69,7 +70,9 @@ impl Model {
 
     /// A connection is over at the broker.
     pub(super) fn presence_ended(&mut self, client: usize, attempt: usize) {
-        let wall_ms = self.wall_ms();
+        // It is heard of up to a drain later: the wall clock may have jumped in between.
+        let before = self.jumped.filter(|(at, _)| self.now - at <= 1000 * DRAIN_MS as u64);
+        let wall_ms = before.map_or(self.wall_ms(), |(_, before)| before.min(self.wall_ms()));
         let presence = &mut self.clients[client].presence;
         if presence.connected == Some(attempt) {
             presence.connected = None;
