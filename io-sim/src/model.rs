@@ -55,8 +55,8 @@ pub(crate) struct Model {
     /// Whether the settings in force say so.
     expiry_in_force: bool,
     wall: WallClock,
-    /// When the wall clock jumped last, and what it showed before.
-    jumped: Option<(u64, i64)>,
+    /// The least that the wall clock has shown since the broker did what nobody has heard of yet.
+    unheard_since_ms: Option<i64>,
     /// Requests so far.
     tickets: u64,
     /// Messages that were acknowledged before a subscriber had them.
@@ -176,7 +176,7 @@ impl Model {
             expiry_may_be_off: scenario.all_settings().any(|settings| settings.limits.session_expiry_ms == 0),
             expiry_in_force: false,
             wall: WallClock::new(scenario.clock.wall_ppm),
-            jumped: None,
+            unheard_since_ms: None,
             tickets: 0,
             debts: 0,
             drops_known: 0,

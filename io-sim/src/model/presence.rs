@@ -39,9 +39,20 @@ impl Model {
     /// The wall clock jumps.
     pub(crate) fn wall_jumps(&mut self, by_ms: i64) {
         self.note_wall();
-        self.jumped = Some((self.now, self.wall_ms()));
         self.wall.jump(by_ms);
         self.note_wall();
+        self.unheard_since_ms = self.unheard_since_ms.map(|since| since.min(self.wall_ms()));
+    }
+
+    /// From now on the broker does what nobody hears of.
+    pub(crate) fn unheard(&mut self) {
+        let wall_ms = self.wall_ms();
+        self.unheard_since_ms.get_or_insert(wall_ms);
+    }
+
+    /// All that the broker did has been heard of.
+    pub(crate) fn heard(&mut self) {
+        self.unheard_since_ms = None;
     }
 
     /// A CONNACK that accepts leaves the broker.
@@ -70,9 +81,8 @@ impl Model {
 
     /// A connection is over at the broker.
     pub(super) fn presence_ended(&mut self, client: usize, attempt: usize) {
-        // It is heard of up to a drain later: the wall clock may have jumped in between.
-        let before = self.jumped.filter(|(at, _)| self.now - at <= 1000 * DRAIN_MS as u64);
-        let wall_ms = before.map_or(self.wall_ms(), |(_, before)| before.min(self.wall_ms()));
+        // It is heard of later than it was: the wall clock may have jumped in between, or the process have paused.
+        let wall_ms = self.wall_ms().min(self.unheard_since_ms.unwrap_or(i64::MAX));
         let presence = &mut self.clients[client].presence;
         if presence.connected == Some(attempt) {
             presence.connected = None;

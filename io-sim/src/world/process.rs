@@ -146,6 +146,7 @@ impl World<'_> {
         }
         if self.driver_draws.percent(self.scenario.network.late_drain_percent) {
             self.process.drain_pending = true;
+            self.model.unheard();
             let at = self.schedule.now_us() + self.driver_draws.below(400);
             self.schedule.add(at, Happening::Drain { epoch: self.process.epoch });
         } else {
@@ -279,6 +280,13 @@ impl World<'_> {
 
     /// Lets the broker do what is due, then carries out its orders.
     fn drain(&mut self) {
+        self.carry_out_orders();
+        if !self.process.drain_pending {
+            self.model.heard();
+        }
+    }
+
+    fn carry_out_orders(&mut self) {
         let now = self.both_clocks();
         let State::Serving(broker) = &mut self.process.state else { return };
         let mut turns = 0;
