@@ -45,6 +45,31 @@ pub enum Event {
         /// The segment.
         segment: SegmentNumber,
     },
+    /// A checkpoint is complete.
+    CheckpointComplete {
+        /// The segment that it begins in.
+        segment: SegmentNumber,
+        /// Segments that are not needed any more.
+        freed: u64,
+    },
+    /// A message cannot be read back; it is not delivered.
+    MessageUnreadable {
+        /// The message.
+        message: MessageId,
+        /// The segment it lies in.
+        segment: SegmentNumber,
+        /// Its first byte there.
+        offset: u64,
+        /// What is wrong.
+        error: String,
+        /// It was tried often enough: it is passed by.
+        given_up: bool,
+    },
+    /// A message could be read after all.
+    MessageReadable {
+        /// The message.
+        message: MessageId,
+    },
     /// A message was taken from a publisher.
     Received {
         /// The message.
@@ -130,7 +155,10 @@ impl Event {
             | Event::DiskHasRoom
             | Event::MemoryFull { .. }
             | Event::MemoryHasRoom
-            | Event::SegmentOpened { .. } => false,
+            | Event::SegmentOpened { .. }
+            | Event::CheckpointComplete { .. }
+            | Event::MessageUnreadable { .. }
+            | Event::MessageReadable { .. } => false,
         }
     }
 }
@@ -169,6 +197,23 @@ impl fmt::Display for Event {
                 f.write_str("messages in memory are below their bound again: publishers go on")
             }
             Event::SegmentOpened { segment } => write!(f, "the log goes on in segment {segment}"),
+            Event::CheckpointComplete { segment, freed } => {
+                write!(f, "checkpoint complete: recovery begins in segment {segment}; {freed} segments freed")
+            }
+            Event::MessageUnreadable { message, segment, offset, error, given_up } => {
+                let then = if *given_up {
+                    "It is passed by and stays where it is; `vowmq check` tells whose it is"
+                } else {
+                    "It is tried again"
+                };
+                write!(
+                    f,
+                    "message {message} cannot be read from segment {segment} at offset {offset}: {error}. {then}"
+                )
+            }
+            Event::MessageReadable { message } => {
+                write!(f, "message {message} could be read after all")
+            }
             Event::Received { message, address, .. } => {
                 write!(f, "message {message} received for {:?}", String::from_utf8_lossy(address))
             }

@@ -66,9 +66,11 @@ pub struct Limits {
     pub queue_bytes: u64,
     /// What happens at either.
     pub queue_overflow: Overflow,
-    /// Bytes that all messages held take in memory: bodies, topics and a fixed charge for each message and for each
+    /// Bytes that all messages held take in memory: those in memory, and a fixed charge for each message and for each
     /// queue that it stands in. Beyond it publishers are held as on a full disk.
     pub memory_bytes: u64,
+    /// Bytes of messages that are on disk and are kept in memory as well; more are read back when they are delivered.
+    pub cache_bytes: u64,
     /// Milliseconds until a durable session whose client stays away is removed; 0 means never.
     pub session_expiry_ms: u64,
     /// Retained messages. A PUBLISH that would make one more is refused as at a full queue.
@@ -83,6 +85,14 @@ pub struct Limits {
     pub parked_bytes: usize,
     /// Free bytes of the file system below which publishers are held.
     pub free_bytes: u64,
+    /// Segments for which space is kept free: for acknowledgements, checkpoints and compaction. Below it publishers
+    /// are held.
+    pub reserve_segments: u64,
+    /// Bytes written to the log between two checkpoints; 0 means one segment.
+    pub checkpoint_bytes: u64,
+    /// Per cent of what is needed that the store's files may take, four segments aside, before what is still needed
+    /// of mostly empty segments is written again: at least 110.
+    pub disk_percent: u64,
     /// Milliseconds that records which nobody waits for may stay unwritten.
     pub lazy_sync_ms: u64,
     /// Bytes of such records that start a write.
@@ -111,12 +121,16 @@ impl Default for Limits {
             queue_bytes: 0,
             queue_overflow: Overflow::DropOldest,
             memory_bytes: 4 * 1024 * 1024 * 1024,
+            cache_bytes: 64 * 1024 * 1024,
             session_expiry_ms: 30 * 24 * 3600 * 1000,
             retained: 1_000_000,
             unsent_bytes: 16 * 1024 * 1024,
             held_replies: 10_000,
             parked_bytes: 1024 * 1024,
             free_bytes: 64 * 1024 * 1024,
+            reserve_segments: 3,
+            checkpoint_bytes: 0,
+            disk_percent: 200,
             lazy_sync_ms: 10,
             lazy_sync_bytes: 64 * 1024,
             horizon_block: 1024,
@@ -193,6 +207,7 @@ impl Settings {
         rule((1..=65_535).contains(&limits.received_ids), "received_ids", "between 1 and 65535")?;
         rule(limits.memory_bytes >= limits.packet_bytes as u64, "memory_bytes", "at least packet_bytes")?;
         rule(limits.retained >= 1, "retained", "at least 1")?;
+        rule(limits.disk_percent >= 110, "disk_percent", "at least 110")?;
         rule(limits.unsent_bytes >= 1, "unsent_bytes", "at least 1")?;
         rule(limits.held_replies >= 1, "held_replies", "at least 1")?;
         rule(limits.horizon_block >= 1, "horizon_block", "at least 1")?;

@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// All marks: the name, and what it means that it was reached.
-pub const MARKS: [(&str, &str); 44] = [
+pub const MARKS: [(&str, &str); 60] = [
     ("batch gathers behind a write", "records came while a batch was on its way to the disk"),
     ("batch full", "a record went into a batch of its own because the one before was full"),
     ("lazy write", "records that nobody waits for were written after their time"),
@@ -52,6 +52,22 @@ pub const MARKS: [(&str, &str); 44] = [
     ("empty segment passed", "recovery went on in a segment behind one without records"),
     ("prepared segment used", "recovery went on in a segment that was prepared and never written to"),
     ("unused segment removed", "recovery removed a segment that was prepared and never written to"),
+    ("checkpoint begun", "a checkpoint was begun"),
+    ("images in pieces", "a checkpoint made some of its images, and others in another turn"),
+    ("images made", "a checkpoint made all its images"),
+    ("checkpoint complete", "a checkpoint was complete and recovery would find it"),
+    ("segments freed", "a checkpoint left segments that nothing needs"),
+    ("segment used again", "a segment that nothing needed became the next one"),
+    ("segment removed", "a segment that nothing needed was removed"),
+    ("compaction begun", "a segment was chosen whose messages move"),
+    ("message moved", "a message was written again so that its segment can go"),
+    ("compaction done", "all messages of a segment have moved"),
+    ("message read back", "messages were read back from the disk"),
+    ("message unreadable", "a message was wrong every time it was read"),
+    ("delivery waits for a read", "a delivery waited for a message that was not in memory"),
+    ("recovered from a checkpoint", "recovery began at a checkpoint"),
+    ("checkpoint replayed", "recovery applied records that the images of a checkpoint may have already"),
+    ("leftover segment", "recovery found a segment that the checkpoint does not need"),
     ("damage refused", "recovery refused because synced records are damaged"),
 ];
 

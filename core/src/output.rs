@@ -112,6 +112,13 @@ pub enum DiskRequest {
         /// The segment.
         segment: SegmentNumber,
     },
+    /// Give the segment another number, which must not be in use. What is in it stays.
+    Rename {
+        /// The segment.
+        from: SegmentNumber,
+        /// Its number from now on.
+        to: SegmentNumber,
+    },
     /// Tell how many bytes can still be allocated.
     FreeSpace,
 }

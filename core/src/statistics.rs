@@ -39,4 +39,18 @@ pub struct Statistics {
     pub syncs: u64,
     /// Bytes written to the log.
     pub log_bytes: u64,
+    /// Bytes of messages in memory, about.
+    pub cached_bytes: u64,
+    /// Bytes of the store's files.
+    pub file_bytes: u64,
+    /// Bytes of the log that messages need.
+    pub live_bytes: u64,
+    /// Reads ordered for messages that were not in memory.
+    pub reads: u64,
+    /// Messages that could not be read back when they were wanted.
+    pub unreadable: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Segments whose messages were moved.
+    pub compactions: u64,
 }

@@ -68,4 +68,6 @@ pub enum Why {
     Expiry,
     /// A full disk is looked at again.
     Space,
+    /// A message that could not be read is read again.
+    Retry,
 }

@@ -6,16 +6,18 @@
 
 mod ending;
 mod facts;
+pub(crate) mod fetching;
 mod lanes;
 pub mod publishing;
 mod room;
 mod shutdown;
 mod timers;
+mod upkeep;
 
 use crate::connection::Connection;
 use crate::deadlines::Deadlines;
 use crate::durable::gate::Gate;
-use crate::durable::log::{Log, LogEvent};
+use crate::durable::log::{Log, LogEvent, Placed};
 use crate::durable::record::{ClientKey, Record};
 use crate::durable::state::State;
 use crate::event::Event;
@@ -34,9 +36,11 @@ use alloc::borrow::Cow;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 pub(crate) use ending::Ending;
+use fetching::Fetches;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use publishing::FanOut;
+use upkeep::Upkeep;
 
 /// The broker.
 pub struct Broker {
@@ -67,6 +71,10 @@ pub struct Broker {
     /// What was lately taken away of clients.
     pub(crate) departures: Departures,
     pub(crate) counters: Statistics,
+    /// Messages on their way from the disk.
+    pub(crate) fetches: Fetches,
+    /// Checkpoints and compaction.
+    pub(crate) upkeep: Upkeep,
     /// Connections with something to send.
     to_send: Vec<ConnectionId>,
     subscribers: Vec<Subscriber>,
@@ -90,6 +98,8 @@ pub(crate) enum Work {
     Owed(SessionId),
     /// Free queues that went away.
     Bury,
+    /// Go on with checkpoints and compaction.
+    Upkeep,
 }
 
 /// How far the broker's life is.
@@ -132,6 +142,8 @@ impl Broker {
             held_wills: BTreeSet::new(),
             departures: Departures::default(),
             counters: Statistics::default(),
+            fetches: Fetches::default(),
+            upkeep: Upkeep::default(),
             to_send: Vec::new(),
             subscribers: Vec::new(),
             burying: false,
@@ -211,12 +223,13 @@ impl Broker {
 
     /// Applies a record, and appends it to the log if anything of it must survive; its LSN, or `Lsn::NONE`.
     pub(crate) fn commit(&mut self, record: Record) -> Lsn {
-        let message = match &record {
-            Record::Published(publication) => Some(publication.message),
+        let placed = match &record {
+            Record::Published(publication) => Some(Placed::Message(publication.message)),
+            Record::Relocated { message, .. } => Some(Placed::Message(*message)),
             _ => None,
         };
         let lsn = match record.is_durable(&self.state) {
-            true => self.log.append(self.now, &record, message, &self.settings),
+            true => self.log.append(self.now, &record, placed, &self.settings),
             false => Lsn::NONE,
         };
         self.state.apply(record, lsn, None);
@@ -295,7 +308,18 @@ impl Broker {
     }
 
     fn disk_done(&mut self, op: OpId, result: Result<DiskReply, DiskError>) {
-        match self.log.disk_done(self.now, op, result, &self.settings, &mut self.outbox) {
+        if self.fetched(op, &result) {
+            return self.go_on_with_upkeep();
+        }
+        let event = self.log.disk_done(self.now, op, result, &self.settings, &mut self.outbox);
+        for (placed, place) in self.log.take_placed() {
+            match placed {
+                Placed::Message(message) => self.state.written(message, place),
+                Placed::Image(key) => self.state.image_written(&key, place),
+                Placed::Listing(number) => self.upkeep.listing_written(number, place),
+            }
+        }
+        match event {
             LogEvent::Nothing => {}
             LogEvent::Durable => self.pass_gate(),
             LogEvent::Full(why) => {
@@ -308,9 +332,10 @@ impl Broker {
             }
             LogEvent::Failed(doing, error) => {
                 reached!("disk failed");
-                self.stop(Halt::Storage { doing: doing.into(), error: error.message });
+                return self.stop(Halt::Storage { doing: doing.into(), error: error.message });
             }
         }
+        self.go_on_with_upkeep();
     }
 
     /// The last output. Nothing that was to be sent leaves after a fault.

@@ -168,7 +168,7 @@ impl Broker {
                     "a queue that it goes to is at its bound (limits.queue_messages, limits.queue_bytes)",
                 );
             }
-            let mut unsent = queue.iter().filter(|entry| entry.position >= queue.sent_to());
+            let mut unsent = queue.iter_from(queue.sent_to());
             while is_over(messages, held) {
                 let Some(entry) = unsent.next() else {
                     // All that is there may have been sent: the new one is the one that goes.
@@ -176,9 +176,8 @@ impl Broker {
                     route.passed_by.push(session.queue);
                     return Ok(());
                 };
-                let stored = self.state.messages.find(entry.message).expect("a queued message is held");
                 messages -= 1;
-                held -= stored.message.body().len() as u64;
+                held -= self.state.messages.bytes_of_body(entry.message);
                 reached!("dropped oldest");
                 route.dropped.push((session.queue, entry.position, entry.message));
             }

@@ -25,6 +25,7 @@ impl Broker {
 
     /// Notes when there is no room, or room again; then publishers go on.
     pub(super) fn check_room(&mut self) {
+        self.state.messages.shrink_cache(self.settings.limits.cache_bytes);
         let bytes = self.state.held_bytes();
         let most = self.settings.limits.memory_bytes;
         if !self.memory_full && bytes >= most {

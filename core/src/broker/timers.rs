@@ -18,7 +18,8 @@ impl Broker {
             let ms = at.ms_after(self.now.wall).min(EXPIRY_LOOK_MS);
             (self.now.monotonic.plus_ms(ms), Why::Expiry)
         });
-        [work, self.log.deadline(), self.deadlines.first(), expiry].into_iter().flatten().min()
+        let retry = self.fetches.deadline().map(|at| (at, Why::Retry));
+        [work, self.log.deadline(), self.deadlines.first(), expiry, retry].into_iter().flatten().min()
     }
 
     pub(super) fn deadline_reached(&mut self) {
@@ -31,11 +32,10 @@ impl Broker {
                 _ => break,
             }
         }
+        self.fetch_again();
         self.do_work(self.settings.limits.turn_work);
         let segment = self.log.segment();
-        let state = &mut self.state;
-        self.log
-            .due(self.now, &self.settings, &mut self.outbox, |message, place| state.written(message, place));
+        self.log.due(self.now, &self.settings, &mut self.outbox);
         let now_in = self.log.segment();
         if now_in != segment {
             self.event(|| Event::SegmentOpened { segment: now_in });
@@ -61,6 +61,7 @@ impl Broker {
                 Work::Unpark(id) => self.unpark(id),
                 Work::Pump(session) => self.pump(session),
                 Work::Owed(session) => self.serve_owed(session),
+                Work::Upkeep => self.go_on_with_upkeep(),
                 Work::Bury => {
                     self.pieces += self.state.bury(budget) as u64;
                     self.burying = !self.state.doomed.is_empty();

@@ -7,7 +7,7 @@
 //! 16  store id (16 bytes)    32  segment number (8)
 //! 40  first LSN (8)          48  CRC-32C of the batch before it
 //! 52  recovery count         56  highest LSN known to be synced when it was written (8)
-//! 64  where the last complete checkpoint begins: segment (8)   72  … and offset (8); both 0 for none
+//! 64  where the batch stands that completes the last checkpoint: segment (8)   72  … and offset (8); both 0 for none
 //! 80  wall time, ms (8)      88  records
 //! ```
 //!
@@ -40,7 +40,7 @@ pub struct BatchHeader {
     pub recovery_count: RecoveryCount,
     /// Known to be synced when it was written.
     pub synced: Lsn,
-    /// Where the last complete checkpoint begins.
+    /// Where the batch stands that completes the last checkpoint known to be durable.
     pub checkpoint: Option<(SegmentNumber, u64)>,
     /// When it was written.
     pub at: WallTime,

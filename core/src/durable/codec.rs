@@ -1,4 +1,4 @@
-//! Records on disk, format 1.
+//! Records on disk, formats 1 and 2. Format 1 has the types up to 15.
 //!
 //! ```text
 //! | type (1 byte) | body length (4 bytes, least first) | body |
@@ -24,9 +24,14 @@
 //! | 13 | horizon moved | queue, position |
 //! | 14 | will set | vhost, client, retain byte, message |
 //! | 15 | will removed | vhost, client |
+//! | 16 | relocated | message, message's content |
+//! | 17 … 24 | checkpoints | see `image` |
 //!
 //! A message: origin byte, level byte, published at, expires at, address, properties, body length, CRC-32C of the
-//! body (4 bytes, least first), body. So a body can be read back and checked by its place alone.
+//! body (4 bytes, least first), body. It can be read back and checked by its place alone: the checksum kept there
+//! covers everything before the body, and with it the body's own.
+
+mod image;
 
 use super::checksum;
 use super::record::{ClientKey, Publication, Recipient, Record, Retain, Will};
@@ -42,14 +47,14 @@ use alloc::vec::Vec;
 /// Bytes before a record's body.
 pub const RECORD_HEADER: usize = 5;
 
-/// Where a body stands in what was encoded.
+/// Where something that is read back by its place stands in what was encoded: a message, or a whole image or listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BodySpan {
+pub struct Span {
     /// Its first byte.
     pub offset: usize,
     /// Bytes.
     pub length: u32,
-    /// CRC-32C.
+    /// Of a message: CRC-32C of what stands before its body. Of a record: CRC-32C of all of it.
     pub checksum: u32,
 }
 
@@ -67,14 +72,20 @@ pub enum CodecError {
     Truncated,
 }
 
-/// Appends `record`, without what of it need not survive; where its message's body stands, if it has one.
-pub fn encode(record: &Record, out: &mut Vec<u8>) -> Option<BodySpan> {
+/// Appends `record`, without what of it need not survive; where it, or its message, stands, if that is read back.
+pub fn encode(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
     let start = out.len();
     out.extend_from_slice(&[type_of(record), 0, 0, 0, 0]);
     let span = put_body(record, out);
     let length = u32::try_from(out.len() - start - RECORD_HEADER).expect("a record fits into a segment");
     out[start + 1..start + RECORD_HEADER].copy_from_slice(&length.to_le_bytes());
-    span
+    match record {
+        Record::Image(_) | Record::Listing(_) => {
+            let checksum = checksum(&out[start..]);
+            Some(Span { offset: start, length: length + RECORD_HEADER as u32, checksum })
+        }
+        _ => span,
+    }
 }
 
 fn type_of(record: &Record) -> u8 {
@@ -94,10 +105,14 @@ fn type_of(record: &Record) -> u8 {
         Record::HorizonMoved { .. } => 13,
         Record::WillSet { .. } => 14,
         Record::WillRemoved { .. } => 15,
+        Record::Relocated { .. } => 16,
+        Record::Image(image) => image::type_of(image),
+        Record::Listing(_) => 23,
+        Record::Checkpoint(_) => 24,
     }
 }
 
-fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<BodySpan> {
+fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
     match record {
         Record::SessionOpened { session, queue, key, durable: _, at, horizon } => {
             put_numbers(out, &[session.0, queue.0]);
@@ -145,13 +160,20 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<BodySpan> {
             put_message(out, &will.content);
         }
         Record::WillRemoved { key } => put_key(out, key),
+        Record::Relocated { message, content } => {
+            put_number(out, message.0);
+            return Some(put_message(out, content));
+        }
+        Record::Image(image) => image::put(out, image),
+        Record::Listing(places) => image::put_places(out, places),
+        Record::Checkpoint(checkpoint) => image::put_checkpoint(out, checkpoint),
     }
     None
 }
 
 /// Message id, vhost, retain byte, received (0, or 1 and session and packet id), will of (0, or 1 and client), list
 /// of dropped (queue, position), list of recipients (queue, position, delivery byte), message.
-fn put_publication(out: &mut Vec<u8>, publication: &Publication) -> BodySpan {
+fn put_publication(out: &mut Vec<u8>, publication: &Publication) -> Span {
     put_number(out, publication.message.0);
     put_bytes(out, publication.vhost.as_bytes());
     out.push(publication.retain as u8);
@@ -179,19 +201,20 @@ fn put_publication(out: &mut Vec<u8>, publication: &Publication) -> BodySpan {
     put_message(out, &publication.content)
 }
 
-fn put_message(out: &mut Vec<u8>, message: &Message) -> BodySpan {
+fn put_message(out: &mut Vec<u8>, message: &Message) -> Span {
+    let offset = out.len();
     out.extend_from_slice(&[message.origin as u8, message.level]);
     put_numbers(out, &[message.published_at.0, message.expires_at.0]);
     put_bytes(out, message.address());
     put_bytes(out, message.properties());
     let body = message.body();
     let length = u32::try_from(body.len()).expect("packets are shorter than 2^28 bytes");
-    let checksum = checksum(body);
     put_number(out, length.into());
-    out.extend_from_slice(&checksum.to_le_bytes());
-    let offset = out.len();
+    out.extend_from_slice(&checksum(body).to_le_bytes());
+    let checksum = checksum(&out[offset..]);
     out.extend_from_slice(body);
-    BodySpan { offset, length, checksum }
+    let length = u32::try_from(out.len() - offset).expect("a record fits into a segment");
+    Span { offset, length, checksum }
 }
 
 fn put_key(out: &mut Vec<u8>, key: &ClientKey) {
@@ -216,12 +239,36 @@ fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Reads the record at `offset` in `bytes`; it, where its message's body stands in `bytes`, and where the next
+/// The message that was written as these bytes, if they are all of it and nothing else, and `checksum` is that of its
+/// place.
+pub fn read_message(bytes: &[u8], checksum: u32) -> Option<Message> {
+    let mut fields = Fields { bytes, at: 0, span: None, body: None };
+    let message = fields.message()?;
+    let (span, body) = (fields.span?, fields.body?);
+    let whole = fields.at == bytes.len() && span.checksum == checksum;
+    (whole && super::checksum(message.body()) == body).then_some(message)
+}
+
+/// The record, read back by its place, that was written as these bytes.
+pub fn read_record(bytes: &[u8], checksum: u32) -> Option<Record> {
+    let (record, _, end) = decode(bytes, 0).ok()?;
+    (end == bytes.len() && super::checksum(bytes) == checksum).then_some(record)
+}
+
+/// The type and the end of the record at `offset`, whatever is in it.
+pub fn peek(bytes: &[u8], offset: usize) -> Option<(u8, usize)> {
+    let header = bytes.get(offset..offset + RECORD_HEADER)?;
+    let length = u32::from_le_bytes([header[1], header[2], header[3], header[4]]) as usize;
+    let end = offset + RECORD_HEADER + length;
+    (end <= bytes.len()).then_some((header[0], end))
+}
+
+/// Reads the record at `offset` in `bytes`; it, where what is read back of it stands in `bytes`, and where the next
 /// record begins.
 ///
 /// # Errors
 /// Why it cannot be read.
-pub fn decode(bytes: &[u8], offset: usize) -> Result<(Record, Option<BodySpan>, usize), CodecError> {
+pub fn decode(bytes: &[u8], offset: usize) -> Result<(Record, Option<Span>, usize), CodecError> {
     let header = bytes.get(offset..offset + RECORD_HEADER).ok_or(CodecError::Truncated)?;
     let kind = header[0];
     let length = u32::from_le_bytes([header[1], header[2], header[3], header[4]]) as usize;
@@ -229,21 +276,30 @@ pub fn decode(bytes: &[u8], offset: usize) -> Result<(Record, Option<BodySpan>, 
     if end > bytes.len() {
         return Err(CodecError::Truncated);
     }
-    if !(1..=15).contains(&kind) {
+    if !(1..=24).contains(&kind) {
         return Err(CodecError::UnknownType(kind));
     }
-    let mut fields = Fields { bytes: &bytes[..end], at: offset + RECORD_HEADER, span: None };
+    let mut fields = Fields { bytes: &bytes[..end], at: offset + RECORD_HEADER, span: None, body: None };
     let record = fields.record(kind).ok_or(CodecError::Malformed(kind))?;
     if fields.at != end {
         return Err(CodecError::Malformed(kind));
     }
-    Ok((record, fields.span, end))
+    let span = match record {
+        Record::Image(_) | Record::Listing(_) => {
+            let whole = &bytes[offset..end];
+            Some(Span { offset, length: whole.len() as u32, checksum: checksum(whole) })
+        }
+        _ => fields.span,
+    };
+    Ok((record, span, end))
 }
 
 struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
-    span: Option<BodySpan>,
+    span: Option<Span>,
+    /// The checksum that the message's body should have.
+    body: Option<u32>,
 }
 
 impl Fields<'_> {
@@ -281,7 +337,10 @@ impl Fields<'_> {
                 Record::WillSet { key, will: Will { content, retain, durable: true } }
             }
             15 => Record::WillRemoved { key: self.key()? },
-            _ => return None,
+            16 => Record::Relocated { message: MessageId(self.number()?), content: self.message()? },
+            23 => Record::Listing(self.list(Fields::place)?),
+            24 => Record::Checkpoint(self.checkpoint()?),
+            kind => Record::Image(self.image(kind)?),
         })
     }
 
@@ -314,6 +373,7 @@ impl Fields<'_> {
     }
 
     fn message(&mut self) -> Option<Message> {
+        let from = self.at;
         let origin = Origin::from_byte(self.byte()?)?;
         let level = self.byte()?;
         let (published_at, expires_at) = (self.wall()?, self.wall()?);
@@ -325,7 +385,9 @@ impl Fields<'_> {
         let offset = self.at;
         self.take(length)?;
         let body = &self.bytes[offset..offset + length];
-        self.span = Some(BodySpan { offset, length: u32::try_from(length).ok()?, checksum: sum });
+        let whole = u32::try_from(self.at - from).ok()?;
+        self.span = Some(Span { offset: from, length: whole, checksum: checksum(&self.bytes[from..offset]) });
+        self.body = Some(sum);
         let parts = MessageParts { address: &self.bytes[address], properties: &self.bytes[properties], body };
         core::str::from_utf8(parts.address).ok()?;
         let mut message = Message::new(origin, level, published_at, parts);

@@ -10,6 +10,8 @@
 
 use super::batch::{self, BATCH_HEADER, BatchHeader};
 use super::codec;
+use super::record::Begin;
+use super::state::image::ImageKey;
 use super::place::Place;
 use super::preparation::{Preparation, Prepared};
 use super::record::Record;
@@ -22,7 +24,7 @@ use crate::marks::reached;
 use crate::outbox::Outbox;
 use crate::output::DiskRequest;
 use crate::time::{Monotonic, Now, Why};
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -34,7 +36,7 @@ const BATCH_BYTES: usize = 1024 * 1024;
 const WITNESS_MS: u64 = 500;
 
 /// Where the log stands when it is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// The store.
     pub store: StoreId,
@@ -46,6 +48,21 @@ pub struct Opening {
     pub previous: u32,
     /// The last record, which is durable.
     pub last: Lsn,
+    /// Where the batch stands that completes the last checkpoint, if there is one.
+    pub checkpoint: Option<(SegmentNumber, u64)>,
+    /// All segments that are there, the open one included, with their lengths.
+    pub files: BTreeMap<SegmentNumber, u64>,
+}
+
+/// Something of which the log tells where it lies, once it is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// A message.
+    Message(MessageId),
+    /// An image.
+    Image(ImageKey),
+    /// The listing of this number of the checkpoint that is made.
+    Listing(usize),
 }
 
 /// The log.
@@ -63,6 +80,19 @@ pub struct Log {
     gathering: VecDeque<Gathering>,
     in_flight: Option<InFlight>,
     preparation: Preparation,
+    /// Segments that are there, with their lengths; without spares and the one that is prepared.
+    files: BTreeMap<SegmentNumber, u64>,
+    /// Removals under way.
+    removals: BTreeSet<OpId>,
+    /// Where the next checkpoint begins, or that it begins with the next batch.
+    begin: BeginMark,
+    /// The batch that completes the last checkpoint, which is durable: what is written from now on names it.
+    checkpoint: Option<(SegmentNumber, u64)>,
+    /// What a durable batch names.
+    named: Option<(SegmentNumber, u64)>,
+    /// A batch that completes a checkpoint and is written, and its last record.
+    completing: Option<((SegmentNumber, u64), Lsn)>,
+    placed: Vec<(Placed, Place)>,
     lazy_at: Option<Monotonic>,
     sync_at: Option<Monotonic>,
     witness_at: Option<Monotonic>,
@@ -90,10 +120,11 @@ struct Gathering {
     bytes: Vec<u8>,
     first: Lsn,
     records: u32,
-    bodies: Vec<(MessageId, codec::BodySpan)>,
+    spans: Vec<(Placed, codec::Span)>,
+    /// It has the record that completes a checkpoint.
+    completes: bool,
 }
 
-#[derive(Clone, Copy)]
 struct InFlight {
     op: OpId,
     /// Durable when it ends.
@@ -101,6 +132,25 @@ struct InFlight {
     /// Synced when it ends.
     synced: Lsn,
     doing: &'static str,
+    /// The batch that is written, if one is.
+    batch: Option<Writing>,
+}
+
+/// A batch that is being written.
+struct Writing {
+    at: Begin,
+    placed: Vec<(Placed, Place)>,
+    completes: bool,
+    /// The checkpoint that its header names, if it is synced.
+    names: Option<(SegmentNumber, u64)>,
+}
+
+/// Where a checkpoint begins: with the first batch that was not on disk when it was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BeginMark {
+    None,
+    NextBatch,
+    At(Begin),
 }
 
 /// What an operation's end means for the broker.
@@ -134,6 +184,13 @@ impl Log {
             gathering: VecDeque::new(),
             in_flight: None,
             preparation: Preparation::new(opening.segment.next(), segment_bytes),
+            files: opening.files,
+            removals: BTreeSet::new(),
+            begin: BeginMark::None,
+            checkpoint: opening.checkpoint,
+            named: opening.checkpoint,
+            completing: None,
+            placed: Vec::new(),
             lazy_at: None,
             sync_at: None,
             witness_at: None,
@@ -157,14 +214,77 @@ impl Log {
         self.segment
     }
 
-    /// Whether the disk has no room for another segment.
+    /// Whether space on the disk is short: what can wait is held.
     pub fn is_full(&self) -> bool {
-        self.preparation.is_full()
+        self.preparation.is_low()
+    }
+
+    /// Whether another segment is ready behind the one that is written.
+    pub fn has_next_segment(&self) -> bool {
+        self.preparation.is_ready()
     }
 
     /// Whether less than a quarter of the last segment that the disk has room for is left.
     pub fn is_nearly_out_of_reserve(&self) -> bool {
-        self.is_full() && self.offset > self.preparation.segment_bytes() / 4 * 3
+        self.preparation.is_full() && self.offset > self.preparation.segment_bytes() / 4 * 3
+    }
+
+    /// The segments that are there, in order; without spares and the one that is prepared.
+    pub fn segments(&self) -> impl Iterator<Item = SegmentNumber> {
+        self.files.keys().copied()
+    }
+
+    /// Bytes of all files of the store.
+    pub fn file_bytes(&self) -> u64 {
+        let others = self.preparation.file_count() as u64 * self.preparation.segment_bytes();
+        self.files.values().sum::<u64>() + others
+    }
+
+    /// Bytes of a segment.
+    pub fn segment_bytes(&self) -> u64 {
+        self.preparation.segment_bytes()
+    }
+
+    /// The checkpoint that is named by a durable batch: recovery will find it.
+    pub fn named_checkpoint(&self) -> Option<(SegmentNumber, u64)> {
+        self.named
+    }
+
+    /// Whether a complete checkpoint is on its way to be found by recovery.
+    pub fn is_naming(&self) -> bool {
+        self.completing.is_some() || self.checkpoint != self.named
+    }
+
+    /// A checkpoint begins now: with the first batch that is not on disk yet.
+    pub fn begin_checkpoint(&mut self) {
+        let in_flight = self.in_flight.as_ref().and_then(|flight| flight.batch.as_ref());
+        self.begin = in_flight.map_or(BeginMark::NextBatch, |batch| BeginMark::At(batch.at));
+    }
+
+    /// Where it begins; none before anything has been written since.
+    pub fn checkpoint_begin(&self) -> Option<Begin> {
+        match self.begin {
+            BeginMark::At(begin) => Some(begin),
+            BeginMark::None | BeginMark::NextBatch => None,
+        }
+    }
+
+    /// Where things lie that are on disk since this was last called.
+    pub fn take_placed(&mut self) -> Vec<(Placed, Place)> {
+        core::mem::take(&mut self.placed)
+    }
+
+    /// Nothing needs these segments any more: they are used again, or removed.
+    pub fn free(&mut self, segments: &[SegmentNumber], outbox: &mut Outbox) {
+        for &segment in segments {
+            let length = self.files.remove(&segment);
+            if length == Some(self.preparation.segment_bytes()) && self.preparation.wants_spare() {
+                self.preparation.add_spare(segment);
+            } else {
+                reached!("segment removed");
+                self.removals.insert(outbox.disk(DiskRequest::Remove { segment }));
+            }
+        }
     }
 
     /// Whether records wait for a segment that the disk has no room for.
@@ -199,7 +319,7 @@ impl Log {
         &mut self,
         now: Now,
         record: &Record,
-        message: Option<MessageId>,
+        placed: Option<Placed>,
         settings: &Settings,
     ) -> Lsn {
         let limit = BATCH_BYTES.min((self.preparation.segment_bytes() / 2) as usize);
@@ -225,9 +345,10 @@ impl Log {
             reached!("batch gathers behind a write");
         }
         gathering.records += 1;
-        if let (Some(message), Some(span)) = (message, span) {
-            gathering.bodies.push((message, span));
+        if let (Some(placed), Some(span)) = (placed, span) {
+            gathering.spans.push((placed, span));
         }
+        gathering.completes |= matches!(record, Record::Checkpoint(_));
         self.gathering.push_back(gathering);
         self.last = lsn;
         self.written.records += 1;
@@ -270,14 +391,8 @@ impl Log {
         self.offset + padded <= self.preparation.segment_bytes()
     }
 
-    /// Writes what is due; the places of the bodies written go to `placed`.
-    pub fn due(
-        &mut self,
-        now: Now,
-        settings: &Settings,
-        outbox: &mut Outbox,
-        placed: impl FnMut(MessageId, Place),
-    ) {
+    /// Writes what is due.
+    pub fn due(&mut self, now: Now, settings: &Settings, outbox: &mut Outbox) {
         self.preparation.start(now.monotonic, outbox);
         if self.in_flight.is_some() {
             return;
@@ -288,23 +403,17 @@ impl Log {
             if !wanted {
                 reached!("lazy write");
             }
-            self.write(now, settings, outbox, placed);
+            self.write(now, settings, outbox);
         } else if passed(self.sync_at) {
             self.sync(outbox);
         } else if passed(self.witness_at) && self.gathering.is_empty() {
             reached!("witness");
             self.gathering.push_back(Gathering::new(self.last.next()));
-            self.write(now, settings, outbox, placed);
+            self.write(now, settings, outbox);
         }
     }
 
-    fn write(
-        &mut self,
-        now: Now,
-        settings: &Settings,
-        outbox: &mut Outbox,
-        mut placed: impl FnMut(MessageId, Place),
-    ) {
+    fn write(&mut self, now: Now, settings: &Settings, outbox: &mut Outbox) {
         let Some(gathering) = self.gathering.pop_front() else { return };
         let mut header = None;
         if !self.fits(&gathering) {
@@ -320,33 +429,52 @@ impl Log {
             };
             reached!("segment rolled");
             self.segment = segment;
+            self.files.insert(segment, self.preparation.segment_bytes());
             self.offset = 0;
             header = Some(Bytes::from(segment::encode(&self.segment_header(now, gathering.first))));
         }
         let offset = self.offset;
         let batch_at = offset + header.as_ref().map_or(0, |header| header.len() as u64);
         let last = Lsn(gathering.first.0 + u64::from(gathering.records) - 1);
-        for (message, span) in &gathering.bodies {
-            let offset = batch_at + span.offset as u64;
-            let place = Place { segment: self.segment, offset, length: span.length, checksum: span.checksum };
-            placed(*message, place);
+        let (segment, previous, recovery_count) = (self.segment, self.previous, self.recovery_count);
+        let at = Begin { segment, offset: batch_at, first: gathering.first, previous, recovery_count };
+        if self.begin == BeginMark::NextBatch {
+            self.begin = BeginMark::At(at);
         }
+        let sync = self.is_sync_due(now, settings.sync, gathering.completes);
+        let mut writing = Writing {
+            at,
+            placed: Vec::new(),
+            completes: gathering.completes,
+            names: if sync { self.checkpoint } else { None },
+        };
         self.witnessed = gathering.records == 0;
-        let batch = self.seal(now, gathering);
+        let batch = self.seal(now, gathering, batch_at, &mut writing.placed);
         self.offset = batch_at + batch.len() as u64;
-        let sync = self.is_sync_due(now, settings.sync);
         self.written.batches += 1;
         self.written.bytes += self.offset - offset;
         let chunks = header.into_iter().chain([batch]).collect();
-        let op = outbox.disk(DiskRequest::Write { segment: self.segment, offset, chunks, sync });
+        let op = outbox.disk(DiskRequest::Write { segment, offset, chunks, sync });
         let synced = if sync { last } else { self.synced };
         self.written.syncs += u64::from(sync);
-        self.in_flight = Some(InFlight { op, durable: last, synced, doing: "writing the log" });
+        let doing = "writing the log";
+        self.in_flight = Some(InFlight { op, durable: last, synced, doing, batch: Some(writing) });
         self.witness_at = None;
         self.lazy_at = if self.gathering.is_empty() { None } else { Some(now.monotonic) };
     }
 
-    fn seal(&mut self, now: Now, gathering: Gathering) -> Bytes {
+    fn seal(
+        &mut self,
+        now: Now,
+        gathering: Gathering,
+        batch_at: u64,
+        placed: &mut Vec<(Placed, Place)>,
+    ) -> Bytes {
+        placed.extend(gathering.spans.into_iter().map(|(what, span)| {
+            let codec::Span { offset, length, checksum } = span;
+            let offset = batch_at + offset as u64;
+            (what, Place { segment: self.segment, offset, length, checksum })
+        }));
         let mut bytes = gathering.bytes;
         let header = BatchHeader {
             store: self.store,
@@ -356,7 +484,7 @@ impl Log {
             previous: self.previous,
             recovery_count: self.recovery_count,
             synced: self.synced,
-            checkpoint: None,
+            checkpoint: self.checkpoint,
             at: now.wall,
         };
         self.previous = batch::seal(&mut bytes, &header);
@@ -373,11 +501,16 @@ impl Log {
             synced: self.synced,
             at: now.wall,
             reserved: self.preparation.segment_bytes(),
+            checkpoint: self.checkpoint,
         }
     }
 
-    /// Whether this write is synced; if not, when there is to be a sync.
-    fn is_sync_due(&mut self, now: Now, policy: SyncPolicy) -> bool {
+    /// Whether this write is synced; if not, when there is to be a sync. What frees segments is synced whatever the
+    /// policy: without it a power cut would take everything, not what was acknowledged lately.
+    fn is_sync_due(&mut self, now: Now, policy: SyncPolicy, completes: bool) -> bool {
+        if completes || self.is_naming() {
+            return true;
+        }
         match policy {
             SyncPolicy::Always => true,
             SyncPolicy::Never => false,
@@ -397,7 +530,7 @@ impl Log {
         self.written.syncs += 1;
         let op = outbox.disk(DiskRequest::Sync { segment: self.segment });
         self.in_flight =
-            Some(InFlight { op, durable: self.durable, synced: self.durable, doing: "syncing the log" });
+            Some(InFlight { op, durable: self.durable, synced: self.durable, doing: "syncing the log", batch: None });
     }
 
     /// A disk operation ended.
@@ -409,8 +542,14 @@ impl Log {
         settings: &Settings,
         outbox: &mut Outbox,
     ) -> LogEvent {
-        if let Some(flight) = self.in_flight.filter(|flight| flight.op == op) {
-            self.in_flight = None;
+        if self.removals.remove(&op) {
+            self.preparation.look_soon(now.monotonic);
+            return match result {
+                Ok(_) => LogEvent::Nothing,
+                Err(error) => LogEvent::Failed("removing a log segment", error),
+            };
+        }
+        if let Some(flight) = self.in_flight.take_if(|flight| flight.op == op) {
             return match result {
                 Ok(_) => self.landed(now, flight),
                 Err(error) => LogEvent::Failed(flight.doing, error),
@@ -426,7 +565,24 @@ impl Log {
 
     fn landed(&mut self, now: Now, flight: InFlight) -> LogEvent {
         self.synced = self.synced.max(flight.synced);
-        if !self.witnessed && self.synced == self.last {
+        if let Some(batch) = flight.batch {
+            self.placed.extend(batch.placed);
+            if batch.completes {
+                self.completing = Some(((batch.at.segment, batch.at.offset), flight.durable));
+            }
+            if batch.names.is_some() {
+                self.named = batch.names;
+            }
+        }
+        if let Some((at, lsn)) = self.completing
+            && lsn <= self.synced
+        {
+            self.checkpoint = Some(at);
+            self.completing = None;
+        }
+        if self.checkpoint != self.named {
+            self.witness_at = Some(now.monotonic);
+        } else if !self.witnessed && self.synced == self.last {
             self.witness_at = Some(now.monotonic.plus_ms(WITNESS_MS));
         }
         let more = flight.durable > self.durable;
@@ -439,6 +595,6 @@ impl Gathering {
     fn new(first: Lsn) -> Gathering {
         let mut bytes = Vec::with_capacity(SECTOR as usize);
         bytes.resize(BATCH_HEADER, 0);
-        Gathering { bytes, first, records: 0, bodies: Vec::new() }
+        Gathering { bytes, first, records: 0, spans: Vec::new(), completes: false }
     }
 }

@@ -7,12 +7,14 @@ pub mod batch;
 pub mod codec;
 pub mod gate;
 pub mod log;
+pub mod page;
 pub mod place;
 pub mod preparation;
 pub mod record;
 pub mod recovery;
 pub mod segment;
 pub mod state;
+pub mod usage;
 
 use crc::{CRC_32_ISCSI, Crc, Table};
 

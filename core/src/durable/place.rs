@@ -1,16 +1,16 @@
-//! Where a message body lies in the log.
+//! Where something lies in the log that is read back by its place: a message, an image, a listing.
 
 use crate::ids::SegmentNumber;
 
-/// The place of a body in the log.
+/// A place in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The segment.
+    /// The segment: below 2^32.
     pub segment: SegmentNumber,
-    /// The body's first byte, counted from the beginning of the file.
+    /// The first byte, counted from the beginning of the file: below 2^32.
     pub offset: u64,
     /// Bytes.
     pub length: u32,
-    /// CRC-32C of the body.
+    /// Of a message: CRC-32C of what stands before its body. Of an image or a listing: CRC-32C of all of it.
     pub checksum: u32,
 }

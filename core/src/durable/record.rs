@@ -3,14 +3,19 @@
 //! The live path makes the same records for clean sessions and applies them in the same way; only those of which
 //! something must survive go to the log (`Record::is_durable`).
 
-use super::state::State;
-use crate::ids::{MessageId, QueueId, QueuePosition, SessionId};
+use super::place::Place;
+use super::state::{Owed, State};
+use crate::ids::{
+    Lsn, MessageId, QueueId, QueuePosition, RecoveryCount, SegmentNumber, SessionId,
+};
 use crate::message::Message;
+use crate::message::table::Known;
 use crate::mqtt::packet::{PacketId, QoS};
-use crate::queue::Delivery;
+use crate::queue::{Delivery, Entry};
 use crate::routing::retained::Progress;
 use crate::time::WallTime;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Whose session or will: a client identifier within a virtual host.
@@ -137,6 +142,124 @@ pub enum Record {
         /// The client.
         key: ClientKey,
     },
+    /// A message was written again, so that the segment it lay in can go.
+    Relocated {
+        /// The message.
+        message: MessageId,
+        /// What it is.
+        content: Message,
+    },
+    /// What an entity is, for a checkpoint.
+    Image(Image),
+    /// Where images of a checkpoint lie.
+    Listing(Vec<Place>),
+    /// A checkpoint is complete.
+    Checkpoint(Checkpoint),
+}
+
+/// The end of a checkpoint: with it, and the log from its beginning on, nothing older is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Where replay begins.
+    pub begin: Begin,
+    /// Where the listings of its images lie.
+    pub listings: Vec<Place>,
+    /// So many of the images listed first are those of sessions themselves.
+    pub sessions: u64,
+    /// The segments before the beginning of which something is needed: images and messages.
+    pub needed: Vec<SegmentNumber>,
+    /// The number that the next session gets.
+    pub next_session: SessionId,
+    /// The number that the next queue gets.
+    pub next_queue: QueueId,
+    /// The number that the next message gets.
+    pub next_message: MessageId,
+}
+
+/// A place between two batches: what a batch there continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// The segment.
+    pub segment: SegmentNumber,
+    /// The offset of the next batch.
+    pub offset: u64,
+    /// The first record from there on.
+    pub first: Lsn,
+    /// The checksum of the batch before.
+    pub previous: u32,
+    /// The recovery that its writer had behind it.
+    pub recovery_count: RecoveryCount,
+}
+
+/// What one entity is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// A session, without its subscriptions and its queue's entries.
+    Session {
+        /// Its number.
+        session: SessionId,
+        /// Its queue.
+        queue: QueueId,
+        /// Its client.
+        key: ClientKey,
+        /// Since when its client is away; none while it is connected.
+        away_since: Option<WallTime>,
+        /// Positions below it may be delivered.
+        horizon: QueuePosition,
+        /// The position that the next entry gets.
+        next: QueuePosition,
+        /// The record that last changed it.
+        changed: Lsn,
+        /// QoS 2 packet identifiers taken and not released.
+        received: Vec<PacketId>,
+    },
+    /// Some of a session's subscriptions, and of what they are owed.
+    Subscriptions {
+        /// The session.
+        session: SessionId,
+        /// Which piece of them.
+        part: u32,
+        /// The record before the first piece: they say what was so then.
+        as_of: Lsn,
+        /// Filters with the QoS granted.
+        filters: Vec<(Box<str>, QoS)>,
+        /// What is owed, in its order.
+        owed: Vec<Owed>,
+    },
+    /// A stretch of a queue.
+    Queue {
+        /// The queue.
+        queue: QueueId,
+        /// Its first position.
+        first: QueuePosition,
+        /// The position behind its last.
+        end: QueuePosition,
+        /// The entries that are not settled.
+        entries: Vec<Entry>,
+    },
+    /// Where the messages of a stretch of ids lie.
+    Messages {
+        /// Which stretch.
+        chunk: u64,
+        /// Those on disk; references are not counted.
+        messages: Vec<(MessageId, Known)>,
+    },
+    /// What some topics retain.
+    Retained {
+        /// The virtual host.
+        vhost: Box<str>,
+        /// Which page.
+        page: u64,
+        /// Topics, what they retain, by which record.
+        topics: Vec<(Arc<str>, MessageId, Lsn)>,
+    },
+    /// A will.
+    Will {
+        /// The client.
+        key: ClientKey,
+        /// The will.
+        will: Will,
+    },
 }
 
 /// A message with all that its publishing does: one atomic fact.
@@ -215,6 +338,7 @@ impl Record {
             | Record::HorizonMoved { queue, .. } => state.is_durable_queue(*queue),
             Record::WillSet { will, .. } => will.durable,
             Record::WillRemoved { key } => state.wills.get(key).is_some_and(|will| will.durable),
+            Record::Relocated { .. } | Record::Image(_) | Record::Listing(_) | Record::Checkpoint(_) => true,
         }
     }
 }

@@ -1,14 +1,19 @@
 //! The header of a segment: its first sector.
 //!
 //! ```text
-//!  0  magic "VMQS"            4  format version: 1
-//!  8  CRC-32C of [12..80)    12  recovery count
+//!  0  magic "VMQS"            4  format version: 1 or 2
+//!  8  CRC-32C of [12..96)    12  recovery count
 //! 16  store id (16 bytes)    32  segment number (8)
 //! 40  first LSN (8)          48  checksum of the last batch before it
 //! 52  0                      56  highest LSN known to be synced when it was written (8)
 //! 64  wall time, ms (8)      72  bytes reserved for the segment (8), 0 where nobody knows
-//! 80  zeros to the end of the sector
+//! 80  where the batch stands that completes the last checkpoint: segment (8)   88  … and offset (8); both 0 for none
+//! 96  zeros to the end of the sector
 //! ```
+//!
+//! In format 1 the header ends at 80, and so do the bytes that its checksum covers: there are no checkpoints, and a
+//! store has all its segments from the first on. A file that is used again keeps what stood in it behind what is
+//! written: only batches of this segment's number that continue the chain count.
 //!
 //! All numbers are least byte first; 4 bytes where nothing else is said.
 
@@ -19,10 +24,11 @@ use crate::time::WallTime;
 use alloc::vec::Vec;
 
 /// The format that this version writes, and the newest that it reads.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 const MAGIC: [u8; 4] = *b"VMQS";
-const LENGTH: usize = 80;
+const LENGTH: usize = 96;
+const LENGTH_1: usize = 80;
 
 /// What a segment says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,8 @@ pub struct SegmentHeader {
     /// Bytes reserved for the segment before the header was written: a shorter file has lost its end. 0 where nobody
     /// knows.
     pub reserved: u64,
+    /// Where the batch stands that completes the last checkpoint.
+    pub checkpoint: Option<(SegmentNumber, u64)>,
 }
 
 /// What the first sector of a file holds.
@@ -70,6 +78,9 @@ pub fn encode(header: &SegmentHeader) -> Vec<u8> {
     sector[56..64].copy_from_slice(&header.synced.0.to_le_bytes());
     sector[64..72].copy_from_slice(&header.at.0.to_le_bytes());
     sector[72..80].copy_from_slice(&header.reserved.to_le_bytes());
+    let (segment, offset) = header.checkpoint.map_or((0, 0), |(segment, offset)| (segment.0, offset));
+    sector[80..88].copy_from_slice(&segment.to_le_bytes());
+    sector[88..96].copy_from_slice(&offset.to_le_bytes());
     let sum = checksum(&sector[12..LENGTH]);
     sector[8..12].copy_from_slice(&sum.to_le_bytes());
     sector
@@ -78,14 +89,20 @@ pub fn encode(header: &SegmentHeader) -> Vec<u8> {
 /// Reads the first sector of a file.
 pub fn parse(sector: &[u8]) -> FirstSector {
     match (sector.starts_with(&MAGIC), u32_at(sector, 4)) {
-        (true, Some(FORMAT)) => header(sector).map_or(FirstSector::Nothing, FirstSector::Header),
+        (true, Some(format @ 1..=FORMAT)) => {
+            header(sector, format).map_or(FirstSector::Nothing, FirstSector::Header)
+        }
         (true, Some(newer)) if newer > FORMAT => FirstSector::NewerFormat(newer),
         _ => FirstSector::Nothing,
     }
 }
 
-fn header(sector: &[u8]) -> Option<SegmentHeader> {
-    let covered = sector.get(12..LENGTH)?;
+fn header(sector: &[u8], format: u32) -> Option<SegmentHeader> {
+    let covered = sector.get(12..if format == 1 { LENGTH_1 } else { LENGTH })?;
+    let checkpoint = match u64_at(sector, 80)? {
+        0 => None,
+        segment => Some((SegmentNumber(segment), u64_at(sector, 88)?)),
+    };
     (u32_at(sector, 8)? == checksum(covered)).then_some(SegmentHeader {
         recovery_count: RecoveryCount(u32_at(sector, 12)?),
         store: StoreId(u128_at(sector, 16)?),
@@ -95,5 +112,6 @@ fn header(sector: &[u8]) -> Option<SegmentHeader> {
         synced: Lsn(u64_at(sector, 56)?),
         at: WallTime(u64_at(sector, 64)?),
         reserved: u64_at(sector, 72)?,
+        checkpoint,
     })
 }

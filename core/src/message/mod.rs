@@ -1,6 +1,8 @@
 //! Messages: what a publisher sent, whatever its protocol, kept once however many queues refer to it.
 
+mod cache;
 pub mod store;
+pub mod table;
 
 use crate::time::WallTime;
 use bytes::{BufMut, Bytes, BytesMut};

@@ -4,7 +4,7 @@ use super::packet::{AckKind, PacketId, QoS};
 use crate::broker::Broker;
 use crate::durable::record::Record;
 use crate::event::Event;
-use crate::ids::{ConnectionId, QueueId, SessionId};
+use crate::ids::{ConnectionId, Lsn, QueueId, SessionId};
 use crate::marks::reached;
 use crate::queue::{Entry, Stage};
 
@@ -28,7 +28,8 @@ impl Broker {
                 self.acknowledge(id, AckKind::PubRel, packet_id, lsn);
             }
             (AckKind::PubRec, Some((QoS::ExactlyOnce, _, entry))) => {
-                self.acknowledge(id, AckKind::PubRel, packet_id, entry.lsn);
+                let recorded = self.state.queue(queue).map_or(Lsn::NONE, |queue| queue.recorded_by(&entry));
+                self.acknowledge(id, AckKind::PubRel, packet_id, recorded);
             }
             (AckKind::PubRec, None) => self.on_early_pubrec(id, queue, found, packet_id),
             (AckKind::PubComp, Some((QoS::ExactlyOnce, Stage::Releasing, entry))) => {
@@ -60,7 +61,7 @@ impl Broker {
                 reached!("early PUBREC");
                 self.commit(Record::Releasing { queue: queue_id, position })
             }
-            Some((Stage::Releasing | Stage::Settled, entry)) => entry.lsn,
+            Some((Stage::Releasing | Stage::Settled, entry)) => queue.recorded_by(&entry),
             // Not known (any more): the subscriber is helped to forget it, too.
             None => settled,
         };
@@ -74,7 +75,7 @@ impl Broker {
         // Fewer than 65,535 positions are in flight, so the identifier names one of them.
         let wanted = u64::from(packet_id.get()) - 1;
         let position = front.plus((wanted + 65_535 - front.0 % 65_535) % 65_535);
-        queue.find(position).copied()
+        queue.find(position)
     }
 
     fn settle(&mut self, session: SessionId, queue: QueueId, entry: &Entry) {

@@ -1,6 +1,6 @@
 //! One message in one queue.
 
-use crate::ids::{Lsn, MessageId, QueuePosition};
+use crate::ids::{MessageId, QueuePosition};
 use crate::mqtt::packet::QoS;
 
 /// A message in a queue.
@@ -10,8 +10,6 @@ pub struct Entry {
     pub position: QueuePosition,
     /// The message.
     pub message: MessageId,
-    /// The record that put it into its stage.
-    pub lsn: Lsn,
     /// How it is delivered.
     pub delivery: Delivery,
     /// How far it got.
@@ -19,7 +17,7 @@ pub struct Entry {
 }
 
 /// How far an entry got. Which entries were sent is the queue's matter (`sent_to`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// To be delivered, or delivered and not acknowledged.
     Queued,

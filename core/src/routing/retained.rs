@@ -1,10 +1,16 @@
 //! The retained message of each topic of one virtual host (MQTT 3.1.1 §3.3.1.3).
 
+use crate::durable::page::Page;
 use crate::ids::{Lsn, MessageId};
 use crate::mqtt::topic::TopicFilter;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ops::Bound;
+
+/// Topics of a page.
+const PAGE: usize = 64;
 
 /// What a topic retains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,10 +21,14 @@ pub struct Retained {
     pub changed: Lsn,
 }
 
-/// Retained messages, by topic.
+/// Retained messages, by topic. Each topic keeps its slot as long as it retains something; a page is a stretch of
+/// slots, which a checkpoint writes when something of it has changed.
 #[derive(Default)]
 pub struct RetainedTopics {
-    topics: BTreeMap<Box<str>, Retained>,
+    topics: BTreeMap<Arc<str>, (Retained, usize)>,
+    slots: Vec<Option<Arc<str>>>,
+    free: Vec<usize>,
+    pages: Vec<Page>,
     /// The last record that took a message away. Whoever says that a topic retains nothing waits for it.
     last_removal: Lsn,
 }
@@ -45,7 +55,7 @@ impl RetainedTopics {
 
     /// What `topic` retains.
     pub fn find(&self, topic: &str) -> Option<Retained> {
-        self.topics.get(topic).copied()
+        self.topics.get(topic).map(|(retained, _)| *retained)
     }
 
     /// The record that made what `topic` retains, or does not retain, what it is.
@@ -55,21 +65,94 @@ impl RetainedTopics {
 
     /// All, in the order of their topics.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Retained)> {
-        self.topics.iter().map(|(topic, retained)| (&**topic, *retained))
+        self.topics.iter().map(|(topic, (retained, _))| (&**topic, *retained))
     }
 
     /// Replaces what `topic` retains; what it retained before.
     pub fn set(&mut self, topic: &str, retained: Retained) -> Option<Retained> {
-        match self.topics.get_mut(topic) {
-            Some(found) => Some(core::mem::replace(found, retained)),
-            None => self.topics.insert(topic.into(), retained),
+        if let Some((found, slot)) = self.topics.get_mut(topic) {
+            self.pages[*slot / PAGE].touch();
+            return Some(core::mem::replace(found, retained));
         }
+        let slot = self.free.pop().unwrap_or(self.slots.len());
+        self.insert(topic.into(), retained, slot);
+        self.pages[slot / PAGE].touch();
+        None
     }
 
     /// Takes away what `topic` retains; what it was.
     pub fn clear(&mut self, topic: &str, lsn: Lsn) -> Option<Retained> {
         self.last_removal = self.last_removal.max(lsn);
-        self.topics.remove(topic)
+        let (retained, slot) = self.topics.remove(topic)?;
+        self.slots[slot] = None;
+        self.free.push(slot);
+        self.pages[slot / PAGE].touch();
+        Some(retained)
+    }
+
+    fn insert(&mut self, topic: Arc<str>, retained: Retained, slot: usize) {
+        while self.slots.len() <= slot {
+            self.slots.push(None);
+        }
+        while self.pages.len() <= slot / PAGE {
+            self.pages.push(Page::default());
+        }
+        self.slots[slot] = Some(Arc::clone(&topic));
+        self.topics.insert(topic, (retained, slot));
+    }
+
+    /// How many pages there are.
+    pub(crate) fn page_count(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The page of this number.
+    pub(crate) fn page(&self, number: usize) -> &Page {
+        &self.pages[number]
+    }
+
+    /// The page of this number.
+    pub(crate) fn page_mut(&mut self, number: usize) -> Option<&mut Page> {
+        self.pages.get_mut(number)
+    }
+
+    /// What the topics of a page retain.
+    pub(crate) fn of_page(&self, number: usize) -> impl Iterator<Item = (&Arc<str>, Retained)> {
+        let slots = self.slots.iter().skip(number * PAGE).take(PAGE).flatten();
+        slots.map(|topic| (topic, self.topics[topic].0))
+    }
+
+    /// Takes the image of a page. Two images may have the same topic, which moved from one page to another in
+    /// between: the newer one is right, and the other page has changed. False: that many topics do not fit, or the
+    /// page is there already.
+    pub(crate) fn restore(&mut self, number: usize, page: Page, topics: Vec<(Arc<str>, Retained)>) -> bool {
+        let there = self.slots.iter().skip(number * PAGE).take(PAGE).flatten().next().is_some();
+        if there || topics.len() > PAGE || number >= u32::MAX as usize {
+            return false;
+        }
+        while self.pages.len() <= number {
+            self.pages.push(Page::default());
+        }
+        self.pages[number] = page;
+        for (index, (topic, retained)) in topics.into_iter().enumerate() {
+            match self.topics.get(&topic) {
+                Some((newer, _)) if newer.changed >= retained.changed => self.pages[number].touch(),
+                found => {
+                    if let Some(&(_, slot)) = found {
+                        self.pages[slot / PAGE].touch();
+                        self.slots[slot] = None;
+                    }
+                    self.insert(topic, retained, number * PAGE + index);
+                }
+            }
+        }
+        true
+    }
+
+    /// All images are taken: the slots between are free.
+    pub(crate) fn restored(&mut self) {
+        let free = self.slots.iter().enumerate().filter(|(_, topic)| topic.is_none());
+        self.free = free.map(|(slot, _)| slot).rev().collect();
     }
 
     /// Calls `found` for the retained messages that `filter` matches and that are older than `before`, beginning
@@ -91,7 +174,7 @@ impl RetainedTopics {
         };
         let mut last: Option<&str> = after;
         let mut seen = 0;
-        for (topic, retained) in self.topics.range::<str, _>((from, Bound::Unbounded)) {
+        for (topic, (retained, _)) in self.topics.range::<str, _>((from, Bound::Unbounded)) {
             if !topic.starts_with(prefix) {
                 break;
             }

@@ -6,6 +6,7 @@
 //! 1. Position 0 (id 1) is settled, not synced. 2. Position 65,535 (id 1) is sent. 3. Crash: the settlement is
 //!    lost, position 0 comes back under id 1, and the subscriber takes it for the other message.
 
+use crate::broker::fetching::Reader;
 use crate::broker::{Broker, Work};
 use crate::connection::Reply;
 use crate::durable::gate::Waiter;
@@ -34,6 +35,10 @@ enum Next {
     Release(Entry),
     /// The horizon has to move beyond this position first.
     MoveHorizon(QueuePosition),
+    /// This message has to be read first.
+    Read(Entry),
+    /// This message cannot be read.
+    PassBy(QueuePosition),
     /// This has to be durable first.
     Wait(Lsn),
     /// Nothing now; an acknowledgement, room to send or a message goes on.
@@ -48,6 +53,8 @@ impl Broker {
                 Next::Publish(entry, redelivered) => self.deliver(session, &entry, redelivered),
                 Next::Release(entry) => self.release_again(session, &entry),
                 Next::MoveHorizon(position) => self.move_horizon(session, position),
+                Next::Read(entry) => return self.deliveries_read(session, &entry),
+                Next::PassBy(position) => self.pass_by(session, position),
                 Next::Wait(lsn) => return self.deliveries_wait(session, lsn),
                 Next::Nothing => return,
             }
@@ -73,15 +80,17 @@ impl Broker {
         }
         let durable = self.log.durable();
         let queue = self.state.queue_mut(attachment.queue).expect("an attached session has a queue");
-        let Some(&entry) = queue.first_from(attachment.cursor) else { return Next::Nothing };
+        queue.forget_pushes(durable);
+        let Some(entry) = queue.first_from(attachment.cursor) else { return Next::Nothing };
+        let recorded = queue.recorded_by(&entry);
         if entry.position.0 >= PACKET_IDS && entry.position.0 - queue.durable_front(durable).0 >= PACKET_IDS {
             let mark = queue.next_front_mark();
             return if mark > durable { Next::Wait(mark) } else { Next::Nothing };
         }
         match entry.stage {
-            Stage::Releasing if entry.lsn > durable => {
+            Stage::Releasing if recorded > durable => {
                 reached!("release waits");
-                Next::Wait(entry.lsn)
+                Next::Wait(recorded)
             }
             Stage::Releasing => Next::Release(entry),
             Stage::Queued if !queue.horizon.allows(entry.position, durable) => {
@@ -96,11 +105,21 @@ impl Broker {
                 reached!("delivery waits for a drop");
                 Next::Wait(queue.last_drop())
             }
-            Stage::Queued if entry.delivery.qos == QoS::ExactlyOnce && entry.lsn > durable => {
+            Stage::Queued if entry.delivery.qos == QoS::ExactlyOnce && recorded > durable => {
                 reached!("delivery waits for its record");
-                Next::Wait(entry.lsn)
+                Next::Wait(recorded)
             }
-            Stage::Queued => Next::Publish(entry, entry.position < queue.sent_to()),
+            Stage::Queued if self.state.messages.message(entry.message).is_none() => {
+                if self.fetches.is_unreadable(entry.message) {
+                    Next::PassBy(entry.position)
+                } else {
+                    Next::Read(entry)
+                }
+            }
+            Stage::Queued => {
+                let queue = self.state.queue(attachment.queue).expect("an attached session has a queue");
+                Next::Publish(entry, entry.position < queue.sent_to())
+            }
             Stage::Settled => unreachable!("first_from passes settled entries by"),
         }
     }
@@ -114,8 +133,8 @@ impl Broker {
             reached!("redelivered");
         }
         let (id, queue_id) = (attachment.connection, attachment.queue);
-        let stored = self.state.messages.find(entry.message).expect("a queued message is held");
-        let (message, packet_id) = (&stored.message, packet_id(entry.position));
+        let message = self.state.messages.message(entry.message).expect("it was just there");
+        let packet_id = packet_id(entry.position);
         let delivery = match entry.delivery.qos {
             QoS::AtLeastOnce => Delivery::AtLeastOnce(packet_id),
             QoS::ExactlyOnce => Delivery::ExactlyOnce(packet_id),
@@ -152,13 +171,28 @@ impl Broker {
         attachment.cursor = entry.position.plus(1);
         attachment.in_flight += 1;
         let id = attachment.connection;
-        self.reply(id, entry.lsn, Reply::Short(AckKind::PubRel.encode(packet_id(entry.position))));
+        let queue = self.state.queue(attachment.queue).expect("an attached session has a queue");
+        let recorded = queue.recorded_by(entry);
+        self.reply(id, recorded, Reply::Short(AckKind::PubRel.encode(packet_id(entry.position))));
     }
 
     fn move_horizon(&mut self, session: SessionId, position: QueuePosition) {
         let queue = self.attachments[&session].queue;
         let position = position.plus(self.settings.limits.horizon_block);
         self.commit(Record::HorizonMoved { queue, position });
+    }
+
+    /// Goes on when the message has been read.
+    fn deliveries_read(&mut self, session: SessionId, entry: &Entry) {
+        if !self.fetches.is_waiting(Reader::Deliveries(session), entry.message) {
+            reached!("delivery waits for a read");
+            self.fetch_for_queue(session, entry.position);
+        }
+    }
+
+    fn pass_by(&mut self, session: SessionId, position: QueuePosition) {
+        let attachment = self.attachments.get_mut(&session).expect("a delivery has an attachment");
+        attachment.cursor = position.plus(1);
     }
 
     fn deliveries_wait(&mut self, session: SessionId, lsn: Lsn) {

@@ -1,5 +1,6 @@
 //! The retained messages that a new subscription is owed, in bounded pieces (MQTT 3.1.1 §3.3.1.3).
 
+use crate::broker::fetching::Reader;
 use crate::broker::{Broker, Work};
 use crate::durable::record::Record;
 use crate::ids::{MessageId, SessionId};
@@ -12,6 +13,9 @@ use alloc::vec::Vec;
 
 /// Retained messages that one piece queues at the most: its record has to fit into a segment.
 const PIECE: usize = 512;
+
+/// Retained messages that are read together, if they are not in memory.
+const READ_AHEAD: usize = 64;
 
 impl Broker {
     /// Goes on with what the session is owed first.
@@ -28,10 +32,10 @@ impl Broker {
         let mut next = self.state.queue(session.queue).expect("a session owns a queue").next();
         let mut entries = Vec::new();
         for message in messages {
-            let stored = self.state.messages.find(message).expect("a retained message is held");
-            let qos = QoS::from_bits(stored.message.level).map_or(granted, |qos| qos.min(granted));
+            let qos = self.qos_of_retained(message, granted);
             if qos == QoS::AtMostOnce {
-                let content = stored.message.clone();
+                // Nobody is connected to whom it could be sent, or it is in memory.
+                let Some(content) = self.state.messages.message(message).cloned() else { continue };
                 let topic = core::str::from_utf8(content.address()).expect("topic names are UTF-8");
                 self.deliver_at_most_once(id, topic, content.body(), true, || content.body_shared());
             } else {
@@ -49,20 +53,41 @@ impl Broker {
         self.pump(id);
     }
 
-    /// The next retained messages that the session is owed, and how far that gets.
+    fn qos_of_retained(&self, message: MessageId, granted: QoS) -> QoS {
+        let known = self.state.messages.find(message).expect("a retained message is held");
+        QoS::from_bits(known.level).map_or(granted, |qos| qos.min(granted))
+    }
+
+    /// The next retained messages that the session is owed, and how far that gets. None: nothing is owed, or the
+    /// first of them have to be read, and then this goes on.
     fn next_owed(&mut self, id: SessionId) -> Option<(Vec<MessageId>, Progress)> {
         let session = self.state.session(id)?;
         let owed = session.owed.front()?;
         let filter = TopicFilter::new(&owed.filter).expect("it was valid when it was subscribed");
+        let (granted, connected) = (owed.qos, self.attachments.contains_key(&id));
         let limits = &self.settings.limits;
+        let mut absent = Vec::new();
         let (count_max, bytes_max) = (PIECE.min(limits.turn_work), limits.unsent_bytes / 2);
         let mut messages = Vec::new();
         let mut bytes = 0;
         let retained = &self.state.vhosts[session.vhost].retained;
         let (progress, seen) =
             retained.walk(filter, owed.before, owed.after.as_deref(), limits.turn_work, |_, message| {
-                let stored = self.state.messages.find(message).expect("a retained message is held");
-                bytes += stored.message.body().len();
+                let known = self.state.messages.find(message).expect("a retained message is held");
+                let sent = connected && self.qos_of_retained(message, granted) == QoS::AtMostOnce;
+                if sent && self.state.messages.message(message).is_none() {
+                    if self.fetches.is_unreadable(message) {
+                        return true;
+                    }
+                    if messages.is_empty() {
+                        absent.extend(known.place.map(|place| (message, place)));
+                    }
+                    return messages.is_empty() && absent.len() < READ_AHEAD;
+                }
+                if !absent.is_empty() {
+                    return false;
+                }
+                bytes += known.body_bytes as usize;
                 let fits = messages.is_empty() || (messages.len() < count_max && bytes <= bytes_max);
                 if fits {
                     messages.push(message);
@@ -70,6 +95,13 @@ impl Broker {
                 fits
             });
         self.pieces += seen as u64;
+        if let Some((first, _)) = absent.first() {
+            if !self.fetches.is_waiting(Reader::Owed(id), *first) {
+                reached!("delivery waits for a read");
+                self.fetch(Reader::Owed(id), absent);
+            }
+            return None;
+        }
         Some((messages, progress))
     }
 

@@ -6,6 +6,7 @@ use crate::durable::SECTOR;
 use crate::durable::batch::{BATCH_HEADER, Batch};
 use crate::durable::codec;
 use crate::durable::place::Place;
+use crate::durable::record::{Begin, Record};
 use crate::durable::segment::SegmentHeader;
 use crate::durable::state::State;
 use crate::ids::{Lsn, RecoveryCount, SegmentNumber, StoreId};
@@ -22,6 +23,8 @@ pub struct Chain {
     /// The checksum of the last batch.
     pub previous: u32,
     recovery_count: RecoveryCount,
+    /// Where the batch stands that completes the checkpoint from which replay began.
+    completed_at: Option<(SegmentNumber, u64)>,
 }
 
 /// Where replay stands.
@@ -43,7 +46,16 @@ impl Follow {
 impl Chain {
     /// The beginning of a store.
     pub fn new(store: StoreId) -> Chain {
-        Chain { store, expected: Lsn(1), previous: 0, recovery_count: RecoveryCount(0) }
+        let recovery_count = RecoveryCount(0);
+        Chain { store, expected: Lsn(1), previous: 0, recovery_count, completed_at: None }
+    }
+
+    /// Goes on where a checkpoint begins, which is completed there.
+    pub fn begin_at(&mut self, begin: &Begin, completed_at: (SegmentNumber, u64)) {
+        self.expected = begin.first;
+        self.previous = begin.previous;
+        self.recovery_count = begin.recovery_count;
+        self.completed_at = Some(completed_at);
     }
 
     /// The file in which the chain goes on: the first one behind `current` whose header continues it.
@@ -93,8 +105,16 @@ impl Chain {
                 length: span.length,
                 checksum: span.checksum,
             });
+            let completes =
+                matches!(record, Record::Checkpoint(_)) && self.completed_at == Some((segment, offset));
             state.apply(record, lsn, place);
             state.bury(usize::MAX);
+            if completes && state.is_restoring() {
+                reached!("checkpoint replayed");
+                if !state.finish_restoring() {
+                    return Err(Refusal::Contradiction { segment, offset, lsn });
+                }
+            }
             at = next;
             lsn = lsn.next();
         }
@@ -114,8 +134,14 @@ pub struct Scan {
     pub blank: bool,
     /// Where the chain ended; none if it never began.
     end: Option<Follow>,
-    /// Something other than zeros stands right at the end.
+    /// A batch of its own, whole or not, stands behind the end of the chain in its file.
     torn: bool,
+    /// Something other than zeros does.
+    used: bool,
+    /// What stands there is left of an earlier use of the file.
+    left_over: bool,
+    /// A header or a batch of the file at hand says that it was written under its number.
+    own: bool,
     /// The highest LSN that anything says was synced, and what says so.
     synced: Option<(Lsn, String)>,
     /// The first record known to stand behind the gap.
@@ -125,14 +151,24 @@ pub struct Scan {
 impl Scan {
     /// There is no chain: everything is looked at.
     pub fn everything() -> Scan {
-        Scan { file: 0, offset: 0, blank: true, end: None, torn: false, synced: None, resumes: None }
+        Scan::new(0, 0, true, None)
     }
 
     /// The chain ended here.
     pub fn behind(end: Follow) -> Scan {
         let Follow { file, offset } = end;
         // The file that the chain ends in is used, whatever follows.
-        Scan { file, offset, blank: false, end: Some(end), torn: false, synced: None, resumes: None }
+        Scan::new(file, offset, false, Some(end))
+    }
+
+    fn new(file: usize, offset: u64, blank: bool, end: Option<Follow>) -> Scan {
+        let (torn, used, left_over, own) = (false, false, false, false);
+        Scan { file, offset, blank, end, torn, used, left_over, own, synced: None, resumes: None }
+    }
+
+    /// Whether the file at hand was written under its number.
+    pub fn is_own(&self) -> bool {
+        self.own
     }
 
     /// On to the next file.
@@ -140,11 +176,13 @@ impl Scan {
         self.file += 1;
         self.offset = 0;
         self.blank = true;
+        self.own = false;
     }
 
     /// A header was found.
     pub fn header(&mut self, header: &SegmentHeader, chain: &Chain) {
         self.blank = false;
+        self.own = true;
         if header.store == chain.store {
             self.witness(header.synced, || format!("the header of segment {}", header.segment));
             self.resume(header.first, chain);
@@ -153,8 +191,15 @@ impl Scan {
 
     /// A whole batch was found.
     pub fn batch(&mut self, segment: SegmentNumber, batch: &Batch<'_>, chain: &Chain) {
-        reached!("ghost");
-        self.note_torn();
+        let own = batch.header.segment == segment;
+        if own {
+            reached!("ghost");
+        }
+        self.own |= own;
+        if self.is_where_the_chain_ends() {
+            self.torn |= own;
+            self.left_over |= !own;
+        }
         let offset = self.offset;
         self.offset += batch.padded();
         self.blank = false;
@@ -171,16 +216,15 @@ impl Scan {
     pub fn other(&mut self, bytes: &[u8]) {
         let sector = &bytes[..bytes.len().min(SECTOR as usize)];
         if sector.iter().any(|&byte| byte != 0) {
-            self.note_torn();
+            self.used |= self.is_where_the_chain_ends();
             self.blank = false;
         }
         self.offset += SECTOR;
     }
 
-    fn note_torn(&mut self) {
-        if self.end.is_some_and(|end| end.file == self.file) {
-            self.torn = true;
-        }
+    /// Whether the file at hand is the one in which the chain ends.
+    pub fn is_where_the_chain_ends(&self) -> bool {
+        self.end.is_some_and(|end| end.file == self.file)
     }
 
     fn witness(&mut self, synced: Lsn, what: impl FnOnce() -> String) {
@@ -208,7 +252,7 @@ impl Scan {
 
     /// Where an unfinished write begins.
     pub fn torn_at(&self, files: &[File]) -> Option<(SegmentNumber, u64)> {
-        let end = self.end.filter(|_| self.torn)?;
+        let end = self.end.filter(|_| self.torn || (self.used && !self.left_over))?;
         Some((files[end.file].segment, end.offset))
     }
 }

@@ -1,16 +1,18 @@
 //! Recovery: from the files of a store to a broker, or to a refusal.
 //!
 //! ```text
-//! List ─► Headers ─► Sync ─► Headers ─► Replay ─► Scan ─► Open (Create … SyncDirectory, Remove) ─► Settle
+//! List ─► Headers ─► Sync ─► Headers ─► Locate ─► Restore ─► Replay ─► Scan ─► Open ─► Settle
 //! ```
 //!
 //! *Sync* makes what a crashed broker had written durable before it is believed: otherwise recovery would build on
 //! what is only in the page cache, acknowledge more, and a power cut would take the foundation away. It concerns the
 //! files that no later header calls synced, as a rule the last one or two; their headers are then read again.
+//! *Locate* finds the last checkpoint, *Restore* takes its images: replay begins where it began.
 //! *Replay* follows the chain: expected LSN and predecessor checksum, batch after batch, segment after segment.
 //! *Scan* looks at everything behind the place where the chain ends: if any batch or header of this store says that
 //! the expected LSN was synced, acknowledged data is damaged and recovery refuses; otherwise the end is a tail.
-//! *Open* goes on in a new segment above every file present; nothing is ever written behind a tear.
+//! *Open* goes on in a new segment above every file present; nothing is ever written behind a tear. It is the segment
+//! that was prepared, one that is not needed any more, or a new one.
 //! *Settle* records what a crash means to clients: they are away from now on, their wills are published.
 //!
 //! A crash at any point of this leaves the same store, perhaps with one more segment that nothing was acknowledged
@@ -19,6 +21,7 @@
 mod chain;
 mod reader;
 mod refusal;
+mod restoring;
 
 use crate::broker::Broker;
 use crate::durable::batch;
@@ -34,12 +37,13 @@ use crate::outbox::Outbox;
 use crate::output::{DiskRequest, Output};
 use crate::time::Now;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use chain::{Chain, Follow, Scan};
 use reader::{Reader, Wanted};
 pub use refusal::Refusal;
+use restoring::{Locate, Restoring};
 
 /// What a recovery is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +87,8 @@ pub struct RecoveryReport {
     pub retained: u64,
     /// Wills of clients that were connected.
     pub wills: u64,
+    /// The segment that replay began in, if there is a checkpoint.
+    pub checkpoint: Option<SegmentNumber>,
     /// Where an unfinished write was cut off, if one was found.
     pub torn_tail: Option<(SegmentNumber, u64)>,
 }
@@ -98,6 +104,7 @@ pub struct Recovery {
     files: Vec<File>,
     chain: Chain,
     state: Option<State>,
+    restored: Option<Restoring>,
     report: RecoveryReport,
 }
 
@@ -109,6 +116,8 @@ struct File {
     header: Option<SegmentHeader>,
     /// Scanned, and nothing but zeros.
     blank: bool,
+    /// Scanned, and never written to under its number.
+    unwritten: bool,
 }
 
 enum Step {
@@ -117,6 +126,8 @@ enum Step {
     Sync(usize),
     /// Reading the header of this file, before or after the sync.
     Headers(usize, Pass),
+    Locate(Locate),
+    Restore(Restoring),
     Replay(Follow),
     Scan(Scan),
     Open(Opening, Open),
@@ -135,6 +146,7 @@ enum Pass {
 /// Opening the new segment: the operation that is under way. There is one at a time.
 enum Open {
     Create,
+    Rename,
     Reserve,
     Header,
     Directory,
@@ -158,6 +170,7 @@ impl Recovery {
             files: Vec::new(),
             chain: Chain::new(seed.store_id()),
             state: Some(State::new(seed.hash_key())),
+            restored: None,
             report: RecoveryReport::default(),
         }
     }
@@ -171,7 +184,11 @@ impl Recovery {
                 Ok(_) => Ok(self.sync_file(index + 1)),
                 Err(error) => Err(Refusal::DiskFailed { doing: "syncing the log", error: error.message }),
             },
-            Step::Headers(..) | Step::Replay(_) | Step::Scan(_) => match self.reader.arrived(result) {
+            Step::Headers(..)
+            | Step::Locate(_)
+            | Step::Restore(_)
+            | Step::Replay(_)
+            | Step::Scan(_) => match self.reader.arrived(result) {
                 Ok(()) => Ok(step),
                 Err(refusal) => Err(refusal),
             },
@@ -211,6 +228,8 @@ impl Recovery {
             let step = core::mem::replace(&mut self.step, Step::Finished);
             let outcome = match step {
                 Step::Headers(index, pass) => self.read_header(index, pass),
+                Step::Locate(locate) => self.locate(locate),
+                Step::Restore(restoring) => self.restore(restoring),
                 Step::Replay(follow) => self.replay(follow),
                 Step::Scan(scan) => self.scan(now, scan),
                 Step::Settle(broker) => {
@@ -247,7 +266,7 @@ impl Recovery {
         listing.sort_unstable();
         self.files = listing
             .into_iter()
-            .map(|(segment, length)| File { segment, length, header: None, blank: false })
+            .map(|(segment, length)| File { segment, length, header: None, blank: false, unwritten: false })
             .collect();
         self.report.segments = self.files.len() as u64;
         Ok(Step::Headers(0, Pass::BeforeSync))
@@ -320,9 +339,38 @@ impl Recovery {
         }
         let newest = headers().map(|header| header.recovery_count).max();
         self.report.recovery_count = RecoveryCount(newest.map_or(1, |count| count.0 + 1));
-        match self.chain.next_file(&self.files, None) {
-            Some(index) => Ok(Step::Replay(Follow::new(index))),
-            None => Ok(Step::Scan(Scan::everything())),
+        let newest = self.files.iter().enumerate().rev().find_map(|(index, f)| Some((index, f.header?)));
+        Ok(match newest {
+            Some((index, header)) => Step::Locate(Locate::new(index, &header)),
+            None => Step::Scan(Scan::everything()),
+        })
+    }
+
+    fn locate(&mut self, mut locate: Locate) -> Result<Wanted<Step>, Refusal> {
+        Ok(match locate.go_on(&self.files, &mut self.reader, &mut self.outbox) {
+            Wanted::Wait(()) => Wanted::Wait(Step::Locate(locate)),
+            Wanted::Go(Some(at)) => Wanted::Go(Step::Restore(Restoring::new(at))),
+            // There is none yet: the chain begins with the store.
+            Wanted::Go(None) => Wanted::Go(match self.chain.next_file(&self.files, None) {
+                Some(index) => Step::Replay(Follow::new(index)),
+                None => Step::Scan(Scan::everything()),
+            }),
+        })
+    }
+
+    fn restore(&mut self, mut restoring: Restoring) -> Result<Wanted<Step>, Refusal> {
+        let state = self.state.as_mut().expect("the state is here until the broker takes it");
+        match restoring.go_on(&self.files, &mut self.reader, &mut self.outbox, state)? {
+            Wanted::Wait(()) => Ok(Wanted::Wait(Step::Restore(restoring))),
+            Wanted::Go(()) => {
+                let begin = restoring.checkpoint.as_ref().expect("its images are taken").begin;
+                let file = self.files.iter().position(|file| file.segment == begin.segment);
+                let file = file.ok_or(Refusal::SegmentMissing { segment: begin.segment })?;
+                self.chain.begin_at(&begin, restoring.at);
+                self.report.checkpoint = Some(begin.segment);
+                self.restored = Some(restoring);
+                Ok(Wanted::Go(Step::Replay(Follow { file, offset: begin.offset })))
+            }
         }
     }
 
@@ -361,6 +409,7 @@ impl Recovery {
         }
         if scan.offset >= file.length {
             file.blank = scan.blank;
+            file.unwritten = !scan.is_own() && !scan.is_where_the_chain_ends();
             scan.next_file();
             return Ok(Wanted::Go(Step::Scan(scan)));
         }
@@ -381,6 +430,10 @@ impl Recovery {
             reached!("damage refused");
             return Err(damage);
         }
+        if self.state.as_ref().is_some_and(State::is_restoring) {
+            let (segment, offset) = self.restored.as_ref().map_or_else(Default::default, |r| r.at);
+            return Err(Refusal::CheckpointDamaged { segment, offset });
+        }
         self.report.torn_tail = scan.torn_at(&self.files);
         if self.report.torn_tail.is_some() {
             reached!("torn tail");
@@ -390,21 +443,50 @@ impl Recovery {
         let prepared = self.prepared_segment();
         let above = self.files.last().map_or(SegmentNumber(1), |file| file.segment.next());
         let segment = prepared.unwrap_or(above);
+        let mut files: alloc::collections::BTreeMap<_, _> =
+            self.files.iter().filter(|file| !file.blank).map(|file| (file.segment, file.length)).collect();
+        let bytes = self.settings.segment_bytes;
+        let used_again = self.unneeded().find(|segment| files.get(segment) == Some(&bytes));
+        files.insert(segment, bytes);
         let opening = Opening {
             store: self.chain.store,
             recovery_count: self.report.recovery_count,
             segment,
             previous: self.chain.previous,
             last: self.report.last_lsn,
+            checkpoint: self.restored.as_ref().map(|restored| restored.at),
+            files,
         };
-        Ok(match self.purpose {
-            Purpose::Look => self.looked(now, opening),
-            Purpose::Serve if prepared.is_some() => self.write_header(now, opening),
-            Purpose::Serve => {
+        Ok(match (self.purpose, used_again) {
+            (Purpose::Look, _) => self.looked(now, opening),
+            (Purpose::Serve, _) if prepared.is_some() => self.write_header(now, opening),
+            (Purpose::Serve, Some(from)) => self.use_again(from, opening),
+            (Purpose::Serve, None) => {
                 self.outbox.disk(DiskRequest::Create { segment });
                 Step::Open(opening, Open::Create)
             }
         })
+    }
+
+    /// Segments that the checkpoint does not need, and those that were never written to under their numbers.
+    fn unneeded(&self) -> impl Iterator<Item = SegmentNumber> {
+        let checkpoint = self.restored.as_ref().and_then(|restored| restored.checkpoint.as_ref());
+        let files = self.files.iter().filter(move |file| {
+            let gone = checkpoint.is_some_and(|checkpoint| {
+                file.segment < checkpoint.begin.segment && !checkpoint.needed.contains(&file.segment)
+            });
+            !file.blank && (gone || file.unwritten)
+        });
+        files.map(|file| file.segment)
+    }
+
+    /// A restart needs no space as long as there is a segment that is not needed.
+    fn use_again(&mut self, from: SegmentNumber, mut opening: Opening) -> Step {
+        reached!("leftover segment");
+        opening.files.remove(&from);
+        self.files.retain(|file| file.segment != from);
+        self.outbox.disk(DiskRequest::Rename { from, to: opening.segment });
+        Step::Open(opening, Open::Rename)
     }
 
     /// The segment that was prepared and never written to, if it is above all others: it serves as the new one, so
@@ -427,6 +509,7 @@ impl Recovery {
             synced: opening.last,
             at: now.wall,
             reserved: self.settings.segment_bytes,
+            checkpoint: opening.checkpoint,
         }));
         let (segment, chunks) = (opening.segment, Vec::from([sector]));
         self.outbox.disk(DiskRequest::Write { segment, offset: 0, chunks, sync: true });
@@ -455,7 +538,7 @@ impl Recovery {
                 self.outbox.disk(DiskRequest::Reserve { segment, length: self.settings.segment_bytes });
                 Open::Reserve
             }
-            Open::Reserve => return Ok(self.write_header(now, opening)),
+            Open::Reserve | Open::Rename => return Ok(self.write_header(now, opening)),
             Open::Header => {
                 self.outbox.disk(DiskRequest::SyncDirectory);
                 Open::Directory
@@ -492,8 +575,13 @@ impl Recovery {
     }
 
     fn begin_settling(&mut self, now: Now, opening: Opening) -> Step {
+        let unneeded: BTreeSet<SegmentNumber> = self.unneeded().collect();
         let mut broker = self.make_broker(now, opening);
         self.describe(&broker);
+        if let Some(Restoring { checkpoint: Some(checkpoint), images, .. }) = &self.restored {
+            broker.upkeep.recovered(checkpoint, images.iter().chain(&checkpoint.listings).copied());
+        }
+        broker.free_unneeded(unneeded);
         broker.settle_after_crash(now);
         Step::Settle(Box::new(broker))
     }
@@ -504,6 +592,7 @@ impl Recovery {
             broker.log.want(broker.log.last());
             broker.handle(now, Input::DeadlineReached);
             if broker.is_durable() || broker.has_stopped() {
+                broker.enable_upkeep();
                 return Step::Done(Box::new(Ok(Recovered { broker: *broker, report: self.report.clone() })));
             }
             if broker.log.is_stuck() {

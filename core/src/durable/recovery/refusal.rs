@@ -26,6 +26,28 @@ pub enum Refusal {
         /// What says so.
         witness: String,
     },
+    /// Something of the checkpoint is damaged.
+    #[error(
+        "acknowledged data is damaged: what a checkpoint needs cannot be read in segment {segment} at offset {offset}. \
+         vowmq does not start, because it would forget what stood there. Restore the data directory from a backup or \
+         another copy; `vowmq check` shows what is readable and changes nothing"
+    )]
+    CheckpointDamaged {
+        /// The segment.
+        segment: SegmentNumber,
+        /// Where what is damaged begins.
+        offset: u64,
+    },
+    /// A segment is not there.
+    #[error(
+        "acknowledged data is missing: segment {segment} is not there, and the last checkpoint needs it. vowmq does \
+         not start, because it would forget what stood there. Put the file back, or restore the data directory from a \
+         backup or another copy"
+    )]
+    SegmentMissing {
+        /// The segment.
+        segment: SegmentNumber,
+    },
     /// A file has lost its end.
     #[error(
         "acknowledged data may be missing: segment {segment} has {length} bytes, and {reserved} were reserved for it \

@@ -1,0 +1,179 @@
+//! Upkeep of the log, in bounded steps between other work: checkpoints, compaction, freeing segments. Each step adds a
+//! little to the log and waits until that is on disk; so it goes at the disk's pace, and never fills the memory.
+
+mod checkpoint;
+mod compaction;
+
+use super::{Broker, Work};
+use crate::durable::place::Place;
+use crate::durable::record::{Begin, Checkpoint};
+use crate::durable::usage::Usage;
+use crate::ids::{Lsn, SegmentNumber};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use checkpoint::Checkpointing;
+use compaction::Compacting;
+
+/// Bytes that one step adds to the log, about.
+const STEP_BYTES: u64 = 64 * 1024;
+
+/// Entities that one step looks at.
+const STEP_SPOTS: usize = 1024;
+
+/// Where upkeep stands.
+#[derive(Default)]
+pub(crate) struct Upkeep {
+    checkpoint: Checkpointing,
+    compaction: Compacting,
+    /// What the last step added has to be on disk before the next one.
+    waits_for: Lsn,
+    /// The last complete checkpoint that recovery will find.
+    last: Option<Last>,
+    /// Bytes written to the log when it was begun.
+    written_at_begin: u64,
+    /// Segments that go as soon as nothing reads them any more.
+    freed: Vec<SegmentNumber>,
+    /// `Work::Upkeep` is in the list.
+    listed: bool,
+    /// Recovery is over.
+    enabled: bool,
+}
+
+/// The last complete checkpoint.
+struct Last {
+    begin: Begin,
+    /// Where its images and listings lie.
+    usage: Usage,
+}
+
+impl Upkeep {
+    /// A checkpoint was recovered from; its images and listings lie there.
+    pub(crate) fn recovered(&mut self, checkpoint: &Checkpoint, places: impl Iterator<Item = Place>) {
+        let mut usage = Usage::default();
+        places.for_each(|place| usage.add(place));
+        self.last = Some(Last { begin: checkpoint.begin, usage });
+    }
+
+    /// The listing of this number is on disk.
+    pub(super) fn listing_written(&mut self, number: usize, place: Place) {
+        self.checkpoint.listing_written(number, place);
+    }
+
+    /// Something of the segment cannot be read, so it stays.
+    pub(super) fn cannot_move(&mut self, segment: SegmentNumber) {
+        self.compaction.unmovable.insert(segment);
+    }
+
+    /// Bytes that the images of the last checkpoint need of the segment.
+    fn image_bytes(&self, segment: SegmentNumber) -> u64 {
+        self.last.as_ref().map_or(0, |last| last.usage.of(segment))
+    }
+}
+
+/// What a step came to.
+#[derive(PartialEq, Eq, Debug)]
+enum Step {
+    /// Something was added to the log, this last.
+    Added(Lsn),
+    /// There is more to do at once.
+    More,
+    /// It waits, for a read or for the log.
+    Waits,
+    /// There is nothing to do.
+    Idle,
+}
+
+impl Broker {
+    /// Goes on with upkeep, as far as it can without waiting for the disk.
+    pub(super) fn go_on_with_upkeep(&mut self) {
+        self.upkeep.listed = false;
+        if !self.upkeep.enabled || self.upkeep.waits_for > self.log.durable() {
+            return; // goes on when that is on disk
+        }
+        self.free_segments();
+        self.begin_upkeep();
+        let steps = [self.checkpoint_step(), self.compaction_step()];
+        for step in &steps {
+            if let Step::Added(lsn) = step {
+                self.upkeep.waits_for = self.upkeep.waits_for.max(*lsn);
+                self.log.want(*lsn);
+            }
+        }
+        let waits = steps.iter().any(|step| matches!(step, Step::Added(_)));
+        if !waits && steps.contains(&Step::More) {
+            self.list_upkeep();
+        }
+    }
+
+    /// Recovery is over: upkeep begins.
+    pub(crate) fn enable_upkeep(&mut self) {
+        self.upkeep.enabled = true;
+        self.list_upkeep();
+    }
+
+    fn list_upkeep(&mut self) {
+        if !core::mem::replace(&mut self.upkeep.listed, true) {
+            self.work.push_back(Work::Upkeep);
+        }
+    }
+
+    /// Begins a checkpoint or a compaction, if one is due.
+    fn begin_upkeep(&mut self) {
+        if self.upkeep.checkpoint.is_idle() && self.is_checkpoint_due() {
+            self.begin_checkpoint();
+        }
+        if self.upkeep.compaction.is_idle() && self.upkeep.checkpoint.is_idle() && self.is_crowded() {
+            self.begin_compaction();
+        }
+    }
+
+    fn is_checkpoint_due(&self) -> bool {
+        let since = self.log.written.bytes - self.upkeep.written_at_begin;
+        let every = match self.settings.limits.checkpoint_bytes {
+            0 => self.log.segment_bytes(),
+            bytes => bytes,
+        };
+        // On a full disk only what brings space back is worth its own.
+        (since >= every && !self.log.is_full()) || (self.is_crowded() && self.would_free_a_segment())
+    }
+
+    /// Whether the files take more than they may for what is needed of them.
+    fn is_crowded(&self) -> bool {
+        let live = self.state.messages.usage().total() + self.upkeep.last.as_ref().map_or(0, |l| l.usage.total());
+        // On a full disk every byte counts.
+        let percent = if self.log.is_full() { 110 } else { self.settings.limits.disk_percent };
+        let bound = (live / 100).saturating_mul(percent) + SEGMENTS_KEPT * self.log.segment_bytes();
+        self.log.file_bytes() > bound
+    }
+
+    /// Whether a checkpoint would leave a segment without anything that is needed.
+    fn would_free_a_segment(&self) -> bool {
+        let moved = |segment| self.upkeep.compaction.moves_images_of(segment);
+        let needed = |segment| {
+            self.state.messages.usage().of(segment) > 0
+                || (self.upkeep.image_bytes(segment) > 0 && !moved(segment))
+        };
+        self.log.segments().any(|segment| segment < self.log.segment() && !needed(segment))
+    }
+
+    /// Frees what the last checkpoint freed, once recovery will find that checkpoint.
+    fn free_segments(&mut self) {
+        if self.upkeep.freed.is_empty() {
+            return;
+        }
+        let fetches = &self.fetches;
+        let (free, busy): (Vec<_>, Vec<_>) =
+            self.upkeep.freed.iter().partition(|segment| !fetches.reads(**segment));
+        self.upkeep.freed = busy;
+        self.log.free(&free, &mut self.outbox);
+    }
+
+    /// Segments found by recovery that the checkpoint does not need.
+    pub(crate) fn free_unneeded(&mut self, segments: BTreeSet<SegmentNumber>) {
+        self.upkeep.freed.extend(segments);
+        self.free_segments();
+    }
+}
+
+/// Segments that a store may have beside what is needed, less the one whose freeing is under way.
+const SEGMENTS_KEPT: u64 = 3;

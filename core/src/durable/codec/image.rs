@@ -1,0 +1,248 @@
+//! The records of a checkpoint.
+//!
+//! | type | record | body |
+//! |---|---|---|
+//! | 17 | image of a session | session, queue, vhost, client, away (0, or 1 and since when), horizon, next position, record that last changed it, list of packet id |
+//! | 18 | image of subscriptions | session, part, as of which record, list of (filter, QoS byte), list of owed (filter, QoS byte, before, 0, or 1 and topic) |
+//! | 19 | image of a stretch of a queue | queue, first, end, list of (position less the one before, message, delivery byte, releasing byte) |
+//! | 20 | image of a stretch of messages | stretch, list of (message, place, body length, level byte) |
+//! | 21 | image of retained topics | vhost, page, list of (topic, message, record) |
+//! | 22 | image of a will | vhost, client, retain byte, message |
+//! | 23 | listing | list of place |
+//! | 24 | checkpoint | begin: segment, offset, first record, checksum before (4), recovery count; list of place of listing; images of sessions; list of segment (less the one before); next session, queue, message |
+//!
+//! A place: segment, offset, length, checksum (4 bytes, least first).
+
+use super::{Fields, put_bytes, put_key, put_message, put_number, put_numbers};
+use crate::durable::place::Place;
+use crate::durable::record::{Begin, Checkpoint, Image, Will};
+use crate::durable::state::Owed;
+use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, RecoveryCount, SegmentNumber, SessionId};
+use crate::message::table::{self, Known};
+use crate::mqtt::packet::QoS;
+use crate::queue::{self, Delivery, Entry, Stage};
+use alloc::vec::Vec;
+
+pub(super) fn type_of(image: &Image) -> u8 {
+    match image {
+        Image::Session { .. } => 17,
+        Image::Subscriptions { .. } => 18,
+        Image::Queue { .. } => 19,
+        Image::Messages { .. } => 20,
+        Image::Retained { .. } => 21,
+        Image::Will { .. } => 22,
+    }
+}
+
+pub(super) fn put(out: &mut Vec<u8>, image: &Image) {
+    match image {
+        Image::Session { session, queue, key, away_since, horizon, next, changed, received } => {
+            put_numbers(out, &[session.0, queue.0]);
+            put_key(out, key);
+            put_optional(out, away_since.map(|at| at.0));
+            put_numbers(out, &[horizon.0, next.0, changed.0, received.len() as u64]);
+            received.iter().for_each(|id| put_number(out, id.get().into()));
+        }
+        Image::Subscriptions { session, part, as_of, filters, owed } => {
+            put_numbers(out, &[session.0, (*part).into(), as_of.0, filters.len() as u64]);
+            for (filter, qos) in filters {
+                put_bytes(out, filter.as_bytes());
+                out.push(*qos as u8);
+            }
+            put_number(out, owed.len() as u64);
+            for Owed { filter, qos, before, after } in owed {
+                put_bytes(out, filter.as_bytes());
+                out.push(*qos as u8);
+                put_number(out, before.0);
+                match after {
+                    None => out.push(0),
+                    Some(topic) => {
+                        out.push(1);
+                        put_bytes(out, topic.as_bytes());
+                    }
+                }
+            }
+        }
+        Image::Queue { queue, first, end, entries } => {
+            put_numbers(out, &[queue.0, first.0, end.0, entries.len() as u64]);
+            let mut last = first.0;
+            for Entry { position, message, delivery, stage } in entries {
+                put_numbers(out, &[position.0 - last, message.0]);
+                out.extend_from_slice(&[delivery.to_byte(), u8::from(*stage == Stage::Releasing)]);
+                last = position.0;
+            }
+        }
+        Image::Messages { chunk, messages } => {
+            put_numbers(out, &[*chunk, messages.len() as u64]);
+            for (message, known) in messages {
+                put_number(out, message.0);
+                put_place(out, &known.place.expect("images have what is on disk"));
+                put_number(out, known.body_bytes.into());
+                out.push(known.level);
+            }
+        }
+        Image::Retained { vhost, page, topics } => {
+            put_bytes(out, vhost.as_bytes());
+            put_numbers(out, &[*page, topics.len() as u64]);
+            for (topic, message, changed) in topics {
+                put_bytes(out, topic.as_bytes());
+                put_numbers(out, &[message.0, changed.0]);
+            }
+        }
+        Image::Will { key, will } => {
+            put_key(out, key);
+            out.push(will.retain.into());
+            put_message(out, &will.content);
+        }
+    }
+}
+
+pub(super) fn put_places(out: &mut Vec<u8>, places: &[Place]) {
+    put_number(out, places.len() as u64);
+    places.iter().for_each(|place| put_place(out, place));
+}
+
+pub(super) fn put_checkpoint(out: &mut Vec<u8>, checkpoint: &Checkpoint) {
+    let Begin { segment, offset, first, previous, recovery_count } = checkpoint.begin;
+    put_numbers(out, &[segment.0, offset, first.0]);
+    out.extend_from_slice(&previous.to_le_bytes());
+    put_number(out, recovery_count.0.into());
+    put_places(out, &checkpoint.listings);
+    put_numbers(out, &[checkpoint.sessions, checkpoint.needed.len() as u64]);
+    let mut last = 0;
+    for segment in &checkpoint.needed {
+        put_number(out, segment.0 - last);
+        last = segment.0;
+    }
+    put_numbers(
+        out,
+        &[checkpoint.next_session.0, checkpoint.next_queue.0, checkpoint.next_message.0],
+    );
+}
+
+fn put_place(out: &mut Vec<u8>, place: &Place) {
+    put_numbers(out, &[place.segment.0, place.offset, place.length.into()]);
+    out.extend_from_slice(&place.checksum.to_le_bytes());
+}
+
+fn put_optional(out: &mut Vec<u8>, number: Option<u64>) {
+    match number {
+        None => out.push(0),
+        Some(number) => {
+            out.push(1);
+            put_number(out, number);
+        }
+    }
+}
+
+impl Fields<'_> {
+    pub(super) fn image(&mut self, kind: u8) -> Option<Image> {
+        Some(match kind {
+            17 => {
+                let (session, queue, key) = (self.session()?, self.queue()?, self.key()?);
+                let away_since = if self.flag()? { Some(self.wall()?) } else { None };
+                let (horizon, next) = (self.position()?, self.position()?);
+                let changed = Lsn(self.number()?);
+                let received = self.list(Fields::packet_id)?;
+                Image::Session { session, queue, key, away_since, horizon, next, changed, received }
+            }
+            18 => {
+                let (session, part) = (self.session()?, u32::try_from(self.number()?).ok()?);
+                let as_of = Lsn(self.number()?);
+                let filters = self.list(|f| Some((f.text()?, QoS::from_bits(f.byte()?)?)))?;
+                Image::Subscriptions { session, part, as_of, filters, owed: self.list(Fields::owed)? }
+            }
+            19 => self.queue_image()?,
+            20 => self.messages_image()?,
+            21 => {
+                let (vhost, page) = (self.text()?, self.number()?);
+                let topics =
+                    self.list(|f| Some((f.text()?.into(), MessageId(f.number()?), Lsn(f.number()?))))?;
+                Image::Retained { vhost, page, topics }
+            }
+            22 => {
+                let (key, retain) = (self.key()?, self.flag()?);
+                let content = self.message()?;
+                self.span = None;
+                Image::Will { key, will: Will { content, retain, durable: true } }
+            }
+            _ => return None,
+        })
+    }
+
+    fn owed(&mut self) -> Option<Owed> {
+        let (filter, qos) = (self.text()?, QoS::from_bits(self.byte()?)?);
+        let before = MessageId(self.number()?);
+        let after = if self.flag()? { Some(self.text()?) } else { None };
+        Some(Owed { filter, qos, before, after })
+    }
+
+    fn queue_image(&mut self) -> Option<Image> {
+        let queue = QueueId(self.number()?);
+        let (first, end) = (self.position()?, self.position()?);
+        let mut next = first.0;
+        let mut last = first.0;
+        let entries = self.list(|f| {
+            let position = last.checked_add(f.number()?)?;
+            let message = MessageId(f.number()?);
+            let delivery = Delivery::from_byte(f.byte()?)?;
+            let stage = if f.flag()? { Stage::Releasing } else { Stage::Queued };
+            if position < next || message.0 >= 1 << 56 {
+                return None;
+            }
+            (last, next) = (position, position.checked_add(1)?);
+            Some(Entry { position: QueuePosition(position), message, delivery, stage })
+        })?;
+        let stretch = (first.0 / queue::CHUNK + 1).checked_mul(queue::CHUNK)?;
+        (next <= end.0 && end.0 <= stretch).then_some(Image::Queue { queue, first, end, entries })
+    }
+
+    fn messages_image(&mut self) -> Option<Image> {
+        let chunk = self.number()?;
+        let mut next = 0;
+        let messages = self.list(|f| {
+            let message = f.number()?;
+            let place = f.place()?;
+            let body_bytes = u32::try_from(f.number()?).ok()?;
+            if message < next || message / table::CHUNK != chunk {
+                return None;
+            }
+            next = message.checked_add(1)?;
+            let level = f.byte()?;
+            Some((MessageId(message), Known { place: Some(place), body_bytes, level, references: 0 }))
+        })?;
+        Some(Image::Messages { chunk, messages })
+    }
+
+    pub(super) fn place(&mut self) -> Option<Place> {
+        let segment = self.number().filter(|segment| (1..1 << 32).contains(segment))?;
+        let offset = self.number().filter(|offset| *offset < 1 << 32)?;
+        let length = u32::try_from(self.number()?).ok()?;
+        let checksum = self.four()?;
+        Some(Place { segment: SegmentNumber(segment), offset, length, checksum })
+    }
+
+    pub(super) fn checkpoint(&mut self) -> Option<Checkpoint> {
+        let (segment, offset) = (SegmentNumber(self.number()?), self.number()?);
+        let (first, previous) = (Lsn(self.number()?), self.four()?);
+        let recovery_count = RecoveryCount(u32::try_from(self.number()?).ok()?);
+        let mut last = 0u64;
+        Some(Checkpoint {
+            begin: Begin { segment, offset, first, previous, recovery_count },
+            listings: self.list(Fields::place)?,
+            sessions: self.number()?,
+            needed: self.list(|f| {
+                last = last.checked_add(f.number()?)?;
+                Some(SegmentNumber(last))
+            })?,
+            next_session: SessionId(self.number()?),
+            next_queue: QueueId(self.number()?),
+            next_message: MessageId(self.number()?),
+        })
+    }
+
+    fn four(&mut self) -> Option<u32> {
+        let bytes = self.take(4)?;
+        Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+}

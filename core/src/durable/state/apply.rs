@@ -1,0 +1,320 @@
+//! What each record changes.
+//!
+//! Where a checkpoint is replayed, what a record names may be gone or be newer than the record already: every change
+//! is such that doing it again, in the order of the log, comes to the same.
+
+use super::{Owed, QueueOfSession, Session, State};
+use crate::durable::page::Page;
+use crate::durable::place::Place;
+use crate::durable::record::{ClientKey, Publication, Record, Retain, Will};
+use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
+use crate::mqtt::packet::QoS;
+use crate::mqtt::topic::TopicFilter;
+use crate::queue::{Delivery, Queue, Stage};
+use crate::routing::retained::{Progress, Retained};
+use crate::routing::subscriptions::Subscriber;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+impl State {
+    /// Changes the state as the record says. `lsn` is its number, `Lsn::NONE` for one that is not written;
+    /// `place` is where the message of it lies, once it is on disk.
+    pub fn apply(&mut self, record: Record, lsn: Lsn, place: Option<Place>) {
+        match record {
+            Record::SessionOpened { session, queue, key, durable, at: _, horizon } => {
+                self.open(session, queue, key, durable, horizon, lsn);
+            }
+            Record::SessionAttached { session, horizon } => {
+                self.change_session(session, |session, queue| {
+                    session.away_since = None;
+                    session.changed = lsn;
+                    queue.horizon.record(horizon, lsn);
+                });
+            }
+            Record::SessionDetached { session, at, horizon } => {
+                self.change_session(session, |session, queue| {
+                    session.away_since = Some(at);
+                    session.changed = lsn;
+                    queue.horizon.record(horizon, lsn);
+                });
+            }
+            Record::SessionRemoved { session, at: _ } => self.remove(session),
+            Record::Subscribed { session, filters, before } => self.subscribe(session, filters, before, lsn),
+            Record::Unsubscribed { session, filters } => self.unsubscribe(session, &filters, lsn),
+            Record::RetainedQueued { session, entries, progress } => {
+                self.queue_retained(session, &entries, progress, lsn);
+            }
+            Record::Published(publication) => self.publish(publication, lsn, place),
+            Record::PacketIdReceived { session, packet_id } => {
+                self.change_session(session, |session, _| drop(session.received.insert(packet_id, lsn)));
+            }
+            Record::PacketIdReleased { session, packet_id } => self.change_session(session, |session, _| {
+                session.received.remove(&packet_id);
+                session.released = lsn;
+            }),
+            Record::Releasing { queue, position } => self.release(queue, position, lsn),
+            Record::Settled { queue, position } => self.settle(queue, position, lsn),
+            Record::HorizonMoved { queue, position } => {
+                if let Some(home) = self.home(queue) {
+                    home.changed = true;
+                    home.queue.horizon.record(position, lsn);
+                }
+            }
+            Record::WillSet { key, will } => self.set_will(key, will),
+            Record::WillRemoved { key } => self.remove_will(&key),
+            Record::Relocated { message, content: _ } => {
+                if let Some(place) = place {
+                    self.messages.written(message, place);
+                }
+            }
+            // They say again what other records said.
+            Record::Image(_) | Record::Listing(_) | Record::Checkpoint(_) => {}
+        }
+    }
+
+    fn open(
+        &mut self,
+        id: SessionId,
+        queue_id: QueueId,
+        key: ClientKey,
+        durable: bool,
+        horizon: QueuePosition,
+        lsn: Lsn,
+    ) {
+        let before = self.clients.insert(key.clone(), id);
+        assert!(before.is_none() || self.restoring, "a client has one session");
+        if self.sessions.contains_key(&id) {
+            assert!(self.restoring, "a session is opened once");
+            return;
+        }
+        let mut queue = Queue::new(durable);
+        if durable {
+            queue.horizon.record(horizon, lsn);
+        }
+        let vhost = self.vhost(&key.vhost);
+        self.queues.insert(queue_id, QueueOfSession { queue, durable, changed: true });
+        self.sessions.insert(id, Session::new(key, durable, queue_id, vhost, lsn));
+        self.durable_sessions += usize::from(durable);
+        self.next_session = self.next_session.max(SessionId(id.0 + 1));
+        self.next_queue = self.next_queue.max(QueueId(queue_id.0 + 1));
+    }
+
+    fn remove(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.remove(&id) else {
+            return assert!(self.restoring, "only sessions that exist are removed");
+        };
+        if self.clients.get(&session.key) == Some(&id) {
+            self.clients.remove(&session.key);
+        }
+        self.durable_sessions -= usize::from(session.durable);
+        for filter in session.subscriptions.keys() {
+            let filter = TopicFilter::new(filter).expect("it was valid when it was subscribed");
+            self.vhosts[session.vhost].subscriptions.remove(filter, id);
+        }
+        let home = self.queues.remove(&session.queue).expect("a session owns a queue");
+        if !home.queue.is_empty() {
+            self.doomed.push_back(home.queue);
+        }
+    }
+
+    fn subscribe(&mut self, id: SessionId, filters: Vec<(Box<str>, QoS)>, before: MessageId, lsn: Lsn) {
+        let Some(session) = self.session_for_subscribing(id, lsn) else { return };
+        session.changed = lsn;
+        let vhost = session.vhost;
+        for (filter, qos) in filters {
+            let valid = TopicFilter::new(&filter).expect("only valid filters are recorded");
+            self.vhosts[vhost].subscriptions.insert(valid, Subscriber { session: id, qos });
+            let session = self.sessions.get_mut(&id).expect("it was just there");
+            session.owed.retain(|owed| owed.filter != filter);
+            session.owed.push_back(Owed { filter: filter.clone(), qos, before, after: None });
+            session.subscriptions.insert(filter, qos);
+        }
+    }
+
+    fn unsubscribe(&mut self, id: SessionId, filters: &[Box<str>], lsn: Lsn) {
+        let Some(session) = self.session_for_subscribing(id, lsn) else { return };
+        session.changed = lsn;
+        let vhost = session.vhost;
+        for filter in filters {
+            session.subscriptions.remove(filter);
+            session.owed.retain(|owed| owed.filter != *filter);
+        }
+        for filter in filters {
+            let valid = TopicFilter::new(filter).expect("only valid filters are recorded");
+            self.vhosts[vhost].subscriptions.remove(valid, id);
+        }
+    }
+
+    /// The session whose subscriptions, or what they are owed, the record changes; none if its image has that.
+    fn session_for_subscribing(&mut self, id: SessionId, lsn: Lsn) -> Option<&mut Session> {
+        let restoring = self.restoring;
+        let session = self.sessions.get_mut(&id);
+        assert!(session.is_some() || restoring, "only sessions that exist are changed");
+        let session = session.filter(|session| !restoring || lsn > session.subscriptions_image)?;
+        session.subscriptions_changed = true;
+        session.page.touch();
+        Some(session)
+    }
+
+    fn queue_retained(
+        &mut self,
+        id: SessionId,
+        entries: &[(QueuePosition, MessageId, Delivery)],
+        progress: Progress,
+        lsn: Lsn,
+    ) {
+        let queue = self.sessions.get(&id).map(|session| session.queue);
+        assert!(queue.is_some() || self.restoring, "only sessions that exist are owed");
+        let Some(queue) = queue else { return };
+        for &(position, message, delivery) in entries {
+            self.push(queue, position, message, delivery, self.messages.bytes_of_body(message), lsn);
+            self.messages.retain(message);
+        }
+        let Some(session) = self.session_for_subscribing(id, lsn) else { return };
+        match progress {
+            Progress::Done => drop(session.owed.pop_front()),
+            Progress::After(topic) => {
+                if let Some(owed) = session.owed.front_mut() {
+                    owed.after = Some(topic);
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self, publication: Publication, lsn: Lsn, place: Option<Place>) {
+        let Publication { message, vhost, content, recipients, dropped, retain, received, will_of } =
+            publication;
+        self.next_message = self.next_message.max(MessageId(message.0 + 1));
+        for (queue, position) in dropped {
+            self.settle(queue, position, lsn);
+            if let Some(home) = self.home(queue) {
+                home.queue.mark_drop(lsn);
+            }
+        }
+        let bytes = if self.restoring { 0 } else { content.body().len() as u64 };
+        for recipient in &recipients {
+            self.push(recipient.queue, recipient.position, message, recipient.delivery, bytes, lsn);
+        }
+        let references = recipients.len() as u32 + u32::from(retain == Retain::Set);
+        if retain != Retain::Not {
+            let vhost = self.vhost(&vhost);
+            let topic = core::str::from_utf8(content.address()).expect("topic names are UTF-8");
+            let retained = &mut self.vhosts[vhost].retained;
+            let before = match retain {
+                Retain::Set => retained.set(topic, Retained { message, changed: lsn }),
+                Retain::Clear | Retain::Not => retained.clear(topic, lsn),
+            };
+            if let Some(before) = before {
+                self.messages.release(before.message);
+            }
+        }
+        self.messages.insert(message, content, place, references);
+        if let Some((session, packet_id)) = received {
+            self.change_session(session, |session, _| drop(session.received.insert(packet_id, lsn)));
+        }
+        if let Some(client) = will_of {
+            self.remove_will(&ClientKey { vhost, client });
+        }
+    }
+
+    fn push(
+        &mut self,
+        queue: QueueId,
+        position: QueuePosition,
+        message: MessageId,
+        delivery: Delivery,
+        bytes: u64,
+        lsn: Lsn,
+    ) {
+        let restoring = self.restoring;
+        let Some(home) = self.home(queue) else { return };
+        assert!(restoring || home.queue.next() == position, "positions count every enqueue");
+        home.changed = true;
+        let pushed = home.queue.push(position, message, delivery, bytes, lsn);
+        self.entries += u64::from(pushed);
+    }
+
+    fn release(&mut self, queue: QueueId, position: QueuePosition, lsn: Lsn) {
+        let Some(message) = self.home(queue).and_then(|home| home.queue.find(position)).map(|entry| entry.message)
+        else {
+            return;
+        };
+        let bytes = self.messages.bytes_of_body(message);
+        let released = self.home(queue).and_then(|home| home.queue.release(position, bytes, lsn));
+        if let Some(message) = released {
+            self.messages.release(message);
+        }
+    }
+
+    fn settle(&mut self, queue: QueueId, position: QueuePosition, lsn: Lsn) {
+        let restoring = self.restoring;
+        let home = self.queues.get_mut(&queue);
+        assert!(home.is_some() || restoring, "only queues that exist settle");
+        let messages = &mut self.messages;
+        let Some(entry) =
+            home.and_then(|home| home.queue.settle(position, |id| messages.bytes_of_body(id), lsn))
+        else {
+            return;
+        };
+        self.entries -= 1;
+        if entry.stage == Stage::Queued {
+            messages.release(entry.message);
+        }
+    }
+
+    fn set_will(&mut self, key: ClientKey, will: Will) {
+        if will.durable {
+            let mut page = Page::default();
+            page.touch();
+            self.will_pages.insert(key.clone(), page);
+        } else {
+            self.will_pages.remove(&key);
+        }
+        self.wills.insert(key, will);
+    }
+
+    fn remove_will(&mut self, key: &ClientKey) {
+        self.will_pages.remove(key);
+        self.wills.remove(key);
+    }
+
+    fn home(&mut self, id: QueueId) -> Option<&mut QueueOfSession> {
+        let home = self.queues.get_mut(&id);
+        assert!(home.is_some() || self.restoring, "only queues that exist are changed");
+        home
+    }
+
+    /// Changes the session and what of its queue's numbers is part of the session's image.
+    fn change_session(&mut self, id: SessionId, change: impl FnOnce(&mut Session, &mut Queue)) {
+        let session = self.sessions.get_mut(&id);
+        assert!(session.is_some() || self.restoring, "only sessions that exist are changed");
+        let Some(session) = session else { return };
+        let home = self.queues.get_mut(&session.queue).expect("a session owns a queue");
+        session.page.touch();
+        change(session, &mut home.queue);
+    }
+}
+
+impl Session {
+    pub(super) fn new(key: ClientKey, durable: bool, queue: QueueId, vhost: usize, changed: Lsn) -> Session {
+        let mut page = Page::default();
+        page.touch();
+        Session {
+            key,
+            durable,
+            queue,
+            vhost,
+            subscriptions: BTreeMap::new(),
+            received: BTreeMap::new(),
+            away_since: None,
+            owed: VecDeque::new(),
+            changed,
+            released: Lsn::NONE,
+            page,
+            subscription_pages: Vec::new(),
+            subscriptions_changed: false,
+            subscriptions_image: Lsn::NONE,
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! The state as images, entity by entity, and back: what a checkpoint writes, and where it finds it.
+//!
+//! A checkpoint walks through all entities twice (`next_spots`): it makes the images of those that have changed, and,
+//! when these are on disk, lists where all of them lie. Entities that come into being in between have no image: the
+//! records that made them stand behind the checkpoint's beginning.
+
+use super::{Owed, QueueOfSession, Session, State};
+use crate::durable::page::Page;
+use crate::durable::place::Place;
+use crate::durable::record::{Checkpoint, ClientKey, Image};
+use crate::ids::{Lsn, MessageId, QueueId, SessionId};
+use crate::message::table;
+use crate::mqtt::packet::QoS;
+use crate::mqtt::topic::TopicFilter;
+use crate::queue::{Chunk, Delivery, Queue, Stage};
+use crate::routing::retained::Retained;
+use crate::routing::subscriptions::Subscriber;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Bound;
+
+/// Bytes of filters in one image, about.
+const PART_BYTES: usize = 8 * 1024;
+
+/// An entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// A session.
+    Session(SessionId),
+    /// A session's subscriptions.
+    Subscriptions(SessionId),
+    /// A stretch of a queue.
+    Queue(QueueId, u64),
+    /// A stretch of the message table.
+    Messages(u64),
+    /// A page of the retained topics of a virtual host.
+    Retained(usize, usize),
+    /// A will.
+    Will(ClientKey),
+}
+
+/// How far a walk through all entities is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cursor {
+    /// Sessions themselves, behind this client's: they come before all that belongs to them.
+    Sessions(Option<ClientKey>),
+    /// What sessions have, behind this client's.
+    Contents(Option<ClientKey>),
+    /// The queue of this client's session, from this chunk on.
+    Queue(ClientKey, QueueId, u64),
+    /// Messages, from this chunk on.
+    Messages(u64),
+    /// Retained topics: virtual host and page.
+    Retained(usize, usize),
+    /// Wills, behind this client's.
+    Wills(Option<ClientKey>),
+    /// All seen.
+    End,
+}
+
+impl Cursor {
+    /// At the beginning.
+    pub const START: Cursor = Cursor::Sessions(None);
+}
+
+impl State {
+    /// The next entities, up to `most`, and where to go on.
+    pub fn next_spots(&self, cursor: Cursor, most: usize) -> (Vec<Spot>, Cursor) {
+        let mut spots = Vec::new();
+        let mut cursor = cursor;
+        for _ in 0..most {
+            if spots.len() >= most || cursor == Cursor::End {
+                break;
+            }
+            cursor = self.step(cursor, most, &mut spots);
+        }
+        (spots, cursor)
+    }
+
+    fn step(&self, cursor: Cursor, most: usize, spots: &mut Vec<Spot>) -> Cursor {
+        let room = most.saturating_sub(spots.len());
+        match cursor {
+            Cursor::Sessions(after) => match first_behind(&self.clients, after) {
+                Some((key, &id)) => {
+                    spots.extend(self.is_durable_session(id).then_some(Spot::Session(id)));
+                    Cursor::Sessions(Some(key.clone()))
+                }
+                None => Cursor::Contents(None),
+            },
+            Cursor::Contents(after) => match first_behind(&self.clients, after) {
+                Some((key, id)) if self.is_durable_session(*id) => {
+                    spots.push(Spot::Subscriptions(*id));
+                    Cursor::Queue(key.clone(), self.sessions[id].queue, 0)
+                }
+                Some((key, _)) => Cursor::Contents(Some(key.clone())),
+                None => Cursor::Messages(0),
+            },
+            Cursor::Queue(key, id, from) => {
+                let chunks = self.queue(id).into_iter().flat_map(|queue| queue.chunks_from(from));
+                let numbers: Vec<u64> = chunks.map(Chunk::number).take(room).collect();
+                spots.extend(numbers.iter().map(|number| Spot::Queue(id, *number)));
+                match numbers.last() {
+                    Some(last) if numbers.len() == room => Cursor::Queue(key, id, last + 1),
+                    _ => Cursor::Contents(Some(key)),
+                }
+            }
+            Cursor::Messages(from) => {
+                let numbers: Vec<u64> = self.messages.table.numbers_from(from).take(room).collect();
+                spots.extend(numbers.iter().map(|number| Spot::Messages(*number)));
+                match numbers.last() {
+                    Some(last) if numbers.len() == room => Cursor::Messages(last + 1),
+                    _ => Cursor::Retained(0, 0),
+                }
+            }
+            Cursor::Retained(vhost, from) => match self.vhosts.get(vhost) {
+                Some(host) => {
+                    let end = host.retained.page_count().min(from + room);
+                    spots.extend((from..end).map(|page| Spot::Retained(vhost, page)));
+                    let all = end == host.retained.page_count();
+                    if all { Cursor::Retained(vhost + 1, 0) } else { Cursor::Retained(vhost, end) }
+                }
+                None => Cursor::Wills(None),
+            },
+            Cursor::Wills(after) => match first_behind(&self.will_pages, after) {
+                Some((key, _)) => {
+                    spots.push(Spot::Will(key.clone()));
+                    Cursor::Wills(Some(key.clone()))
+                }
+                None => Cursor::End,
+            },
+            Cursor::End => Cursor::End,
+        }
+    }
+
+    /// The images of the entity, if it has changed since its last one or `moves` says that that one has to move.
+    /// `last` is the last record.
+    pub fn images(&mut self, spot: &Spot, moves: &dyn Fn(Place) -> bool, last: Lsn) -> Vec<Image> {
+        let due = |page: &Page| page.is_changed() || page.place().is_some_and(moves);
+        let image = match spot {
+            Spot::Session(id) => self.session_image(*id, &due),
+            Spot::Subscriptions(id) => return self.subscription_images(*id, moves, last),
+            Spot::Queue(id, number) => {
+                let chunk = self.queues.get_mut(id).and_then(|home| home.queue.chunk_mut(*number));
+                chunk.filter(|chunk| due(&chunk.page)).map(|chunk| {
+                    chunk.page.imaged();
+                    let (queue, first, end) = (*id, chunk.first(), chunk.end());
+                    Image::Queue { queue, first, end, entries: chunk.iter().collect() }
+                })
+            }
+            Spot::Messages(number) => {
+                let chunk = self.messages.table.chunk_mut(*number);
+                chunk.filter(|chunk| due(&chunk.page)).and_then(|chunk| {
+                    let on_disk = chunk.iter(*number).filter(|(_, known)| known.place.is_some());
+                    let uncounted = |(id, known)| (id, table::Known { references: 0, ..known });
+                    let messages: Vec<_> = on_disk.map(uncounted).collect();
+                    if messages.is_empty() {
+                        chunk.page = Page::default();
+                        chunk.page.touch();
+                        return None;
+                    }
+                    chunk.page.imaged();
+                    Some(Image::Messages { chunk: *number, messages })
+                })
+            }
+            Spot::Retained(vhost, number) => {
+                let vhost = &mut self.vhosts[*vhost];
+                let page = vhost.retained.page_mut(*number).filter(|page| due(page));
+                page.map(Page::imaged).and_then(|()| {
+                    let topics = vhost.retained.of_page(*number);
+                    let topics: Vec<_> =
+                        topics.map(|(topic, r)| (Arc::clone(topic), r.message, r.changed)).collect();
+                    if topics.is_empty() {
+                        *vhost.retained.page_mut(*number)? = Page::default();
+                        return None;
+                    }
+                    Some(Image::Retained { vhost: vhost.name.clone(), page: *number as u64, topics })
+                })
+            }
+            Spot::Will(key) => {
+                let page = self.will_pages.get_mut(key).filter(|page| due(page));
+                page.map(Page::imaged).and_then(|()| {
+                    let will = self.wills.get(key)?.clone();
+                    Some(Image::Will { key: key.clone(), will })
+                })
+            }
+        };
+        image.into_iter().collect()
+    }
+
+    fn session_image(&mut self, id: SessionId, due: &dyn Fn(&Page) -> bool) -> Option<Image> {
+        let session = self.sessions.get_mut(&id)?;
+        let home = self.queues.get_mut(&session.queue)?;
+        if !due(&session.page) && !home.changed {
+            return None;
+        }
+        session.page.imaged();
+        home.changed = false;
+        Some(Image::Session {
+            session: id,
+            queue: session.queue,
+            key: session.key.clone(),
+            away_since: session.away_since,
+            horizon: home.queue.horizon.recorded(),
+            next: home.queue.next(),
+            changed: session.changed,
+            received: session.received.keys().copied().collect(),
+        })
+    }
+
+    fn subscription_images(&mut self, id: SessionId, moves: &dyn Fn(Place) -> bool, as_of: Lsn) -> Vec<Image> {
+        let Some(session) = self.sessions.get_mut(&id) else { return Vec::new() };
+        let moved = session.subscription_pages.iter().flatten().any(|place| moves(*place));
+        if !session.subscriptions_changed && !moved {
+            return Vec::new();
+        }
+        session.subscriptions_changed = false;
+        let mut images = Vec::new();
+        let mut piece = (Vec::new(), Vec::new());
+        let mut bytes = 0;
+        let part = |piece: &mut (Vec<_>, Vec<_>), part: usize| {
+            let (filters, owed) = core::mem::take(piece);
+            Image::Subscriptions { session: id, part: part as u32, as_of, filters, owed }
+        };
+        for (filter, qos) in &session.subscriptions {
+            bytes += filter.len() + 8;
+            piece.0.push((filter.clone(), *qos));
+            if bytes >= PART_BYTES {
+                images.push(part(&mut piece, images.len()));
+                bytes = 0;
+            }
+        }
+        for owed in &session.owed {
+            bytes += owed.filter.len() + owed.after.as_ref().map_or(0, |after| after.len()) + 16;
+            piece.1.push(owed.clone());
+            if bytes >= PART_BYTES {
+                images.push(part(&mut piece, images.len()));
+                bytes = 0;
+            }
+        }
+        if bytes > 0 {
+            images.push(part(&mut piece, images.len()));
+        }
+        session.subscription_pages = alloc::vec![None; images.len()];
+        images
+    }
+
+    /// Where the entity's images lie.
+    pub fn image_places(&self, spot: &Spot, places: &mut Vec<Place>) {
+        let page = match spot {
+            Spot::Session(id) => self.sessions.get(id).map(|session| session.page),
+            Spot::Subscriptions(id) => {
+                let pages = self.sessions.get(id).map(|session| &session.subscription_pages);
+                return places.extend(pages.into_iter().flatten().flatten());
+            }
+            Spot::Queue(id, number) => self.queue(*id).and_then(|queue| queue.chunk(*number)).map(|c| c.page),
+            Spot::Messages(number) => self.messages.table.chunk(*number).map(|chunk| chunk.page),
+            Spot::Retained(vhost, page) => Some(*self.vhosts[*vhost].retained.page(*page)),
+            Spot::Will(key) => self.will_pages.get(key).copied(),
+        };
+        places.extend(page.and_then(|page| page.place()));
+    }
+
+    /// The image is on disk, there. The entity may be gone by now, or another of its name may have come: then it
+    /// has changed since.
+    pub fn image_written(&mut self, image: &ImageKey, place: Place) {
+        let page = match &image.spot {
+            Spot::Session(id) => self.sessions.get_mut(id).map(|session| &mut session.page),
+            Spot::Subscriptions(id) => {
+                let pages = self.sessions.get_mut(id).map(|session| &mut session.subscription_pages);
+                if let Some(page) = pages.and_then(|pages| pages.get_mut(image.part)) {
+                    *page = Some(place);
+                }
+                return;
+            }
+            Spot::Queue(id, number) => {
+                self.queue_mut(*id).and_then(|queue| queue.chunk_mut(*number)).map(|chunk| &mut chunk.page)
+            }
+            Spot::Messages(number) => self.messages.table.chunk_mut(*number).map(|chunk| &mut chunk.page),
+            Spot::Retained(vhost, page) => self.vhosts[*vhost].retained.page_mut(*page),
+            Spot::Will(key) => self.will_pages.get_mut(key),
+        };
+        if let Some(page) = page {
+            page.written(place);
+        }
+    }
+
+    /// From here on a checkpoint is restored: first its images, then the records from its beginning to its end.
+    pub fn begin_restoring(&mut self, checkpoint: &Checkpoint) {
+        self.restoring = true;
+        self.messages.begin_restoring();
+        self.next_session = checkpoint.next_session;
+        self.next_queue = checkpoint.next_queue;
+        self.next_message = checkpoint.next_message;
+    }
+
+    /// Takes an image, which lies there. False: it contradicts another.
+    pub fn restore(&mut self, image: Image, place: Place) -> bool {
+        match image {
+            Image::Session { session: id, queue: queue_id, key, away_since, horizon, next, changed, received } => {
+                let vhost = self.vhost(&key.vhost);
+                let mut session = Session::new(key, true, queue_id, vhost, changed);
+                session.away_since = away_since;
+                session.received = received.into_iter().map(|id| (id, Lsn::NONE)).collect();
+                session.page = Page::at(place);
+                let mut queue = Queue::new(true);
+                queue.horizon.record(horizon, Lsn::NONE);
+                queue.restore_next(next);
+                let home = QueueOfSession { queue, durable: true, changed: false };
+                let another = self.clients.insert(session.key.clone(), id);
+                // While the checkpoint was made a client's session may have been replaced by another.
+                if let Some(newer) = another.filter(|another| *another > id) {
+                    self.clients.insert(session.key.clone(), newer);
+                }
+                self.durable_sessions += 1;
+                self.sessions.insert(id, session).is_none() && self.queues.insert(queue_id, home).is_none()
+            }
+            Image::Subscriptions { session, part, as_of, filters, owed } => {
+                self.restore_subscriptions(session, part as usize, as_of, filters, owed, place);
+                true
+            }
+            Image::Queue { queue, first, end, entries } => {
+                let Some(home) = self.queues.get_mut(&queue) else { return true };
+                let mut chunk = Chunk::new(first);
+                let settled = Delivery::from_byte(0).expect("QoS 0");
+                for entry in entries {
+                    while chunk.end() < entry.position {
+                        chunk.push(MessageId(0), settled, Stage::Settled);
+                    }
+                    chunk.push(entry.message, entry.delivery, entry.stage);
+                }
+                while chunk.end() < end {
+                    chunk.push(MessageId(0), settled, Stage::Settled);
+                }
+                chunk.page = Page::at(place);
+                self.entries += chunk.live() as u64;
+                home.queue.restore_chunk(chunk)
+            }
+            Image::Messages { chunk, messages } => {
+                self.messages.table.restore(chunk, Page::at(place), messages)
+            }
+            Image::Retained { vhost, page, topics } => {
+                let vhost = self.vhost(&vhost);
+                let topics =
+                    topics.into_iter().map(|(topic, message, changed)| (topic, Retained { message, changed }));
+                self.vhosts[vhost].retained.restore(page as usize, Page::at(place), topics.collect())
+            }
+            Image::Will { key, will } => {
+                self.will_pages.insert(key.clone(), Page::at(place));
+                self.wills.insert(key, will);
+                true
+            }
+        }
+    }
+
+    fn restore_subscriptions(
+        &mut self,
+        id: SessionId,
+        part: usize,
+        as_of: Lsn,
+        filters: Vec<(Box<str>, QoS)>,
+        owed: Vec<Owed>,
+        place: Place,
+    ) {
+        // Listed without its session, which went while the checkpoint was made.
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let trie = &mut self.vhosts[session.vhost].subscriptions;
+        session.subscriptions_image = as_of;
+        if session.subscription_pages.len() <= part {
+            session.subscription_pages.resize(part + 1, None);
+        }
+        session.subscription_pages[part] = Some(place);
+        for (filter, qos) in filters {
+            if let Ok(valid) = TopicFilter::new(&filter) {
+                trie.insert(valid, Subscriber { session: id, qos });
+                session.subscriptions.insert(filter, qos);
+            }
+        }
+        session.owed.extend(owed);
+    }
+
+    /// All images are taken; records follow.
+    pub fn images_restored(&mut self) {
+        self.vhosts.iter_mut().for_each(|vhost| vhost.retained.restored());
+    }
+
+    /// The records up to the checkpoint's end are applied: references are counted. False: a message is referred to
+    /// that is nowhere.
+    pub fn finish_restoring(&mut self) -> bool {
+        self.restoring = false;
+        self.messages.begin_counting();
+        let mut whole = true;
+        for id in self.clients.values() {
+            let queue = self.sessions.get(id).map(|session| session.queue);
+            let Some(home) = queue.and_then(|queue| self.queues.get_mut(&queue)) else { continue };
+            let mut bytes = 0;
+            for entry in home.queue.iter().filter(|entry| entry.stage == Stage::Queued) {
+                match self.messages.find(entry.message) {
+                    Some(known) => {
+                        bytes += u64::from(known.body_bytes);
+                        self.messages.retain(entry.message);
+                    }
+                    None => whole = false,
+                }
+            }
+            home.queue.restored(bytes);
+        }
+        for vhost in &self.vhosts {
+            for (_, retained) in vhost.retained.iter() {
+                match self.messages.find(retained.message) {
+                    Some(_) => self.messages.retain(retained.message),
+                    None => whole = false,
+                }
+            }
+        }
+        self.messages.restored();
+        whole
+    }
+}
+
+/// Which image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageKey {
+    /// The entity.
+    pub spot: Spot,
+    /// Which of its images, where it has several.
+    pub part: usize,
+}
+
+fn first_behind<V>(
+    map: &alloc::collections::BTreeMap<ClientKey, V>,
+    after: Option<ClientKey>,
+) -> Option<(&ClientKey, &V)> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    map.range((from, Bound::Unbounded)).next()
+}
