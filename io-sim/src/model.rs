@@ -5,6 +5,7 @@
 
 mod audit;
 mod delivery;
+mod drops;
 mod presence;
 mod retained;
 mod subscription;
@@ -65,6 +66,8 @@ pub(crate) struct Model {
     drops_known: u64,
     drops_counted: u64,
     drops_unknown: bool,
+    /// A process ended before it served, and its counters with it.
+    drops_unseen: bool,
     /// The checkers that count; all if none is named.
     checkers: Vec<Checker>,
     violation: Option<Violation>,
@@ -182,6 +185,7 @@ impl Model {
             drops_known: 0,
             drops_counted: 0,
             drops_unknown: false,
+            drops_unseen: false,
             checkers: scenario.checkers.clone(),
             violation: None,
         }
@@ -293,34 +297,6 @@ impl Model {
         !self.drops_unknown && message.queued & !message.dropped & 1 << client != 0
     }
 
-    /// Notes who should have the message in a bounded queue and has not: it was dropped itself, and must be counted.
-    fn note_passed_by(&mut self, key: MessageKey) {
-        while let Some(client) = self.not_queued(key) {
-            self.message_mut(key).dropped |= 1 << client;
-            self.drops_known += 1;
-        }
-    }
-
-    /// Drops at bounds that the broker counted in a life of its process.
-    pub(crate) fn drops_counted(&mut self, count: u64) {
-        self.drops_counted += count;
-    }
-
-    /// A process ended before it served: what it dropped was counted, and nobody saw it.
-    pub(crate) fn drops_counted_unseen(&mut self) {
-        self.drops_counted = self.drops_counted.max(self.drops_known);
-    }
-
-    /// The run is over: every drop that is known of must have been counted.
-    pub(crate) fn check_drops(&mut self) {
-        if self.drops_known > self.drops_counted {
-            let (known, counted) = (self.drops_known, self.drops_counted);
-            let text =
-                format!("{known} messages were dropped at the bounds of queues, and {counted} were counted");
-            self.fail(Checker::Drop, "broker", text);
-        }
-    }
-
     /// The publisher will not send it again, and nothing of it is on its way.
     pub(crate) fn publish_abandoned(&mut self, key: MessageKey) {
         let now = self.now;
@@ -413,15 +389,6 @@ impl Model {
         if let Some(message) = found {
             message.on_disk = true;
             message.queued |= queued;
-        }
-    }
-
-    /// The message left the client's queue because of its bound, and the disk says so.
-    pub(crate) fn dropped(&mut self, key: MessageKey, client: &str) {
-        if let Some(client) = self.ids.iter().position(|known| known == client) {
-            self.clients[client].owed.remove(&key);
-            self.message_mut(key).dropped |= 1 << client;
-            self.drops_known += 1;
         }
     }
 

@@ -248,6 +248,8 @@ impl World<'_> {
                 self.trace.line("broker", &[report.last_lsn.0], || format!("serves: {report:?}"));
                 self.trace.record(|to| to.process(Some(&report)));
                 self.course.recoveries.push(self.disk.counts().recovery_operations);
+                self.take_in_disk();
+                self.model.serves();
                 self.judge_start(report.recovery_count, report.last_lsn);
                 if !self.over
                     && let Err(text) = self.ledger.is_continued_by(report.recovery_count, report.last_lsn)
