@@ -2,6 +2,7 @@
 
 use crate::durable::place::Place;
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
+use crate::message::Message;
 use crate::mqtt::packet::{PacketId, QoS};
 use crate::time::WallTime;
 use alloc::boxed::Box;
@@ -53,11 +54,9 @@ pub enum Fact {
         qos: QoS,
         /// Whether it may have been sent already.
         maybe_delivered: bool,
-        /// Topic name.
-        topic: String,
-        /// Payload bytes.
-        payload: Bytes,
-        /// Where the body lies in the log.
+        /// What it is, if it is in memory; else it is to be read.
+        content: Option<Message>,
+        /// Where it lies in the log.
         place: Option<Place>,
     },
     /// A QoS 2 message whose PUBREC has come from the subscriber and whose PUBCOMP has not.
@@ -86,9 +85,9 @@ pub enum Fact {
         message: MessageId,
         /// The QoS it was published with.
         qos: QoS,
-        /// Payload bytes.
-        payload: Bytes,
-        /// Where the body lies in the log.
+        /// What it is, if it is in memory; else it is to be read.
+        content: Option<Message>,
+        /// Where it lies in the log.
         place: Option<Place>,
     },
     /// A will that is published when its client goes without saying goodbye.

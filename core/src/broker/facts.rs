@@ -23,14 +23,14 @@ impl Broker {
         }
         for vhost in &self.state.vhosts {
             for (topic, retained) in vhost.retained.iter() {
-                let stored = self.state.messages.find(retained.message).expect("a retained message is held");
+                let known = self.state.messages.find(retained.message).expect("a retained message is held");
                 facts.push(Fact::Retained {
                     vhost: vhost.name.clone(),
                     topic: topic.into(),
                     message: retained.message,
-                    qos: QoS::from_bits(stored.message.level).unwrap_or(QoS::AtMostOnce),
-                    payload: stored.message.body_shared(),
-                    place: stored.place,
+                    qos: QoS::from_bits(known.level).unwrap_or(QoS::AtMostOnce),
+                    content: self.state.messages.message(retained.message).cloned(),
+                    place: known.place,
                 });
             }
         }
@@ -66,7 +66,7 @@ impl Broker {
             facts.push(Fact::Received { session: id, packet_id });
         }
         for entry in queue.iter() {
-            facts.push(self.entry_fact(session, entry));
+            facts.push(self.entry_fact(session, &entry));
         }
     }
 
@@ -76,7 +76,7 @@ impl Broker {
         if entry.stage != Stage::Queued {
             return Fact::Releasing { queue, position, packet_id };
         }
-        let stored = self.state.messages.find(entry.message).expect("a queued message is held");
+        let known = self.state.messages.find(entry.message).expect("a queued message is held");
         let horizon = self.state.queue(queue).expect("a session owns a queue").horizon.recorded();
         Fact::Queued {
             queue,
@@ -85,9 +85,8 @@ impl Broker {
             message: entry.message,
             qos: entry.delivery.qos,
             maybe_delivered: position < horizon,
-            topic: String::from_utf8_lossy(stored.message.address()).into_owned(),
-            payload: stored.message.body_shared(),
-            place: stored.place,
+            content: self.state.messages.message(entry.message).cloned(),
+            place: known.place,
         }
     }
 
@@ -104,6 +103,9 @@ impl Broker {
             batches: written.batches,
             syncs: written.syncs,
             log_bytes: written.bytes,
+            cached_bytes: self.state.messages.cached_bytes(),
+            file_bytes: self.log.file_bytes(),
+            live_bytes: self.state.messages.usage().total(),
             ..self.counters
         }
     }

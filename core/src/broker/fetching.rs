@@ -81,11 +81,6 @@ impl Fetches {
         self.waiting.get(&message).is_some_and(|waiting| waiting.readers.contains(&reader))
     }
 
-    /// Messages that are wrong every time they are read.
-    pub(crate) fn unreadable(&self) -> impl Iterator<Item = MessageId> {
-        self.unreadable.iter().copied()
-    }
-
     /// Whether something of the segment is being read.
     pub(crate) fn reads(&self, segment: SegmentNumber) -> bool {
         self.jobs.values().any(|job| job.segment == segment)
@@ -146,8 +141,7 @@ impl Broker {
         wanted.sort_unstable_by_key(|(_, place)| (place.segment, place.offset));
         let mut wanted = wanted.into_iter().peekable();
         while let Some(one) = wanted.next() {
-            let mut job =
-                Job { segment: one.1.segment, offset: one.1.offset, messages: Vec::from([one]) };
+            let mut job = Job { segment: one.1.segment, offset: one.1.offset, messages: Vec::from([one]) };
             let mut end = one.1.offset + u64::from(one.1.length);
             while let Some(next) = wanted.next_if(|(_, place)| {
                 place.segment == job.segment

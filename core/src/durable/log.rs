@@ -10,12 +10,12 @@
 
 use super::batch::{self, BATCH_HEADER, BatchHeader};
 use super::codec;
-use super::record::Begin;
-use super::state::image::ImageKey;
 use super::place::Place;
 use super::preparation::{Preparation, Prepared};
+use super::record::Begin;
 use super::record::Record;
 use super::segment::{self, SegmentHeader};
+use super::state::image::ImageKey;
 use super::{SECTOR, whole_sectors};
 use crate::ids::{Lsn, MessageId, OpId, RecoveryCount, SegmentNumber, StoreId};
 use crate::input::{DiskError, DiskReply};
@@ -315,13 +315,7 @@ impl Log {
     }
 
     /// Adds a record to the log; its number.
-    pub fn append(
-        &mut self,
-        now: Now,
-        record: &Record,
-        placed: Option<Placed>,
-        settings: &Settings,
-    ) -> Lsn {
+    pub fn append(&mut self, now: Now, record: &Record, placed: Option<Placed>, settings: &Settings) -> Lsn {
         let limit = BATCH_BYTES.min((self.preparation.segment_bytes() / 2) as usize);
         let lsn = self.last.next();
         if self.gathering.back().is_none_or(|gathering| gathering.bytes.len() >= limit) {
@@ -529,8 +523,13 @@ impl Log {
         self.sync_at = None;
         self.written.syncs += 1;
         let op = outbox.disk(DiskRequest::Sync { segment: self.segment });
-        self.in_flight =
-            Some(InFlight { op, durable: self.durable, synced: self.durable, doing: "syncing the log", batch: None });
+        self.in_flight = Some(InFlight {
+            op,
+            durable: self.durable,
+            synced: self.durable,
+            doing: "syncing the log",
+            batch: None,
+        });
     }
 
     /// A disk operation ended.

@@ -236,7 +236,9 @@ impl Preparation {
                 Prepared::Going
             }
             (step, Err(error)) if step.op() == Some(op) => Prepared::Failed(step.doing(), error),
-            (_, Err(error)) if self.looking == Some(op) => Prepared::Failed("asking for the free space", error),
+            (_, Err(error)) if self.looking == Some(op) => {
+                Prepared::Failed("asking for the free space", error)
+            }
             (_, result) => Prepared::Foreign(result),
         }
     }

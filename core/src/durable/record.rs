@@ -5,9 +5,7 @@
 
 use super::place::Place;
 use super::state::{Owed, State};
-use crate::ids::{
-    Lsn, MessageId, QueueId, QueuePosition, RecoveryCount, SegmentNumber, SessionId,
-};
+use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, RecoveryCount, SegmentNumber, SessionId};
 use crate::message::Message;
 use crate::message::table::Known;
 use crate::mqtt::packet::{PacketId, QoS};

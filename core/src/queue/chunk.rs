@@ -104,7 +104,8 @@ impl Chunk {
     }
 
     fn pass_settled(&mut self) {
-        let settled = |at: usize| self.packed.get(at).is_some_and(|packed| stage_of(*packed) == Stage::Settled);
+        let settled =
+            |at: usize| self.packed.get(at).is_some_and(|packed| stage_of(*packed) == Stage::Settled);
         let mut to = self.settled_to;
         while settled(to) {
             to += 1;

@@ -395,7 +395,7 @@ mod tests {
     fn durable_front_waits_for_the_settlements_below_it() {
         // Broken: a packet identifier is used again before its first message is settled on disk.
         let mut queue = Queue::new(true);
-        (0..3000).for_each(|_| drop(push(&mut queue, 0)));
+        (0..3000).for_each(|p| assert_eq!(push(&mut queue, 0), p));
         (0..2500).for_each(|p| assert!(queue.settle(QueuePosition(p), |_| 0, Lsn(10_000 + p)).is_some()));
         assert_eq!(queue.durable_front(Lsn(10_000)), QueuePosition(0));
         assert_eq!(queue.durable_front(Lsn(10_000 + 1023)), QueuePosition(1024));

@@ -27,7 +27,10 @@ fn store_with(count: u16) -> Run {
 
 fn queued(run: &mut Run) -> Vec<String> {
     let payload = |fact| match fact {
-        Fact::Queued { payload, .. } => Some(String::from_utf8(payload.to_vec()).expect("text")),
+        Fact::Queued { content, .. } => {
+            let content = content.as_ref().expect("it is in memory");
+            Some(String::from_utf8(content.body().to_vec()).expect("text"))
+        }
         _ => None,
     };
     run.broker.facts().into_iter().filter_map(payload).collect()

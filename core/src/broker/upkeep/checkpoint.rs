@@ -141,7 +141,12 @@ impl Broker {
     }
 
     /// Every image of this checkpoint is on disk.
-    fn list_images(&mut self, cursor: Cursor, mut listing: Listing, leaving: BTreeSet<SegmentNumber>) -> Step {
+    fn list_images(
+        &mut self,
+        cursor: Cursor,
+        mut listing: Listing,
+        leaving: BTreeSet<SegmentNumber>,
+    ) -> Step {
         if cursor == Cursor::End && listing.gathering.is_empty() {
             return self.append_completion(listing, leaving);
         }

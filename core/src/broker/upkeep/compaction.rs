@@ -70,8 +70,7 @@ impl Broker {
             return; // what is left of the current segment is for others
         }
         let (begin, compaction) = (last.begin.segment, &self.upkeep.compaction);
-        let needed =
-            |segment| self.state.messages.usage().of(segment) + self.upkeep.image_bytes(segment);
+        let needed = |segment| self.state.messages.usage().of(segment) + self.upkeep.image_bytes(segment);
         let candidates = self.log.segments().filter(|segment| {
             *segment < begin
                 && !compaction.unmovable.contains(segment)

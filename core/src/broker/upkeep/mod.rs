@@ -139,7 +139,8 @@ impl Broker {
 
     /// Whether the files take more than they may for what is needed of them.
     fn is_crowded(&self) -> bool {
-        let live = self.state.messages.usage().total() + self.upkeep.last.as_ref().map_or(0, |l| l.usage.total());
+        let live =
+            self.state.messages.usage().total() + self.upkeep.last.as_ref().map_or(0, |l| l.usage.total());
         // On a full disk every byte counts.
         let percent = if self.log.is_full() { 110 } else { self.settings.limits.disk_percent };
         let bound = (live / 100).saturating_mul(percent) + SEGMENTS_KEPT * self.log.segment_bytes();

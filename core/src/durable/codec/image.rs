@@ -114,10 +114,7 @@ pub(super) fn put_checkpoint(out: &mut Vec<u8>, checkpoint: &Checkpoint) {
         put_number(out, segment.0 - last);
         last = segment.0;
     }
-    put_numbers(
-        out,
-        &[checkpoint.next_session.0, checkpoint.next_queue.0, checkpoint.next_message.0],
-    );
+    put_numbers(out, &[checkpoint.next_session.0, checkpoint.next_queue.0, checkpoint.next_message.0]);
 }
 
 fn put_place(out: &mut Vec<u8>, place: &Place) {

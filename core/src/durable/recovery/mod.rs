@@ -184,14 +184,12 @@ impl Recovery {
                 Ok(_) => Ok(self.sync_file(index + 1)),
                 Err(error) => Err(Refusal::DiskFailed { doing: "syncing the log", error: error.message }),
             },
-            Step::Headers(..)
-            | Step::Locate(_)
-            | Step::Restore(_)
-            | Step::Replay(_)
-            | Step::Scan(_) => match self.reader.arrived(result) {
-                Ok(()) => Ok(step),
-                Err(refusal) => Err(refusal),
-            },
+            Step::Headers(..) | Step::Locate(_) | Step::Restore(_) | Step::Replay(_) | Step::Scan(_) => {
+                match self.reader.arrived(result) {
+                    Ok(()) => Ok(step),
+                    Err(refusal) => Err(refusal),
+                }
+            }
             Step::Open(opening, open) => self.opened(now, opening, open, result),
             Step::Settle(mut broker) => {
                 broker.handle(now, Input::DiskDone { op, result });

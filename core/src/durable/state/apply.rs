@@ -8,7 +8,7 @@ use crate::durable::page::Page;
 use crate::durable::place::Place;
 use crate::durable::record::{ClientKey, Publication, Record, Retain, Will};
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
-use crate::mqtt::packet::QoS;
+use crate::mqtt::packet::{PacketId, QoS};
 use crate::mqtt::topic::TopicFilter;
 use crate::queue::{Delivery, Queue, Stage};
 use crate::routing::retained::{Progress, Retained};
@@ -47,7 +47,7 @@ impl State {
             }
             Record::Published(publication) => self.publish(publication, lsn, place),
             Record::PacketIdReceived { session, packet_id } => {
-                self.change_session(session, |session, _| drop(session.received.insert(packet_id, lsn)));
+                self.change_session(session, |session, _| session.take_packet_id(packet_id, lsn));
             }
             Record::PacketIdReleased { session, packet_id } => self.change_session(session, |session, _| {
                 session.received.remove(&packet_id);
@@ -211,7 +211,7 @@ impl State {
         }
         self.messages.insert(message, content, place, references);
         if let Some((session, packet_id)) = received {
-            self.change_session(session, |session, _| drop(session.received.insert(packet_id, lsn)));
+            self.change_session(session, |session, _| session.take_packet_id(packet_id, lsn));
         }
         if let Some(client) = will_of {
             self.remove_will(&ClientKey { vhost, client });
@@ -236,7 +236,8 @@ impl State {
     }
 
     fn release(&mut self, queue: QueueId, position: QueuePosition, lsn: Lsn) {
-        let Some(message) = self.home(queue).and_then(|home| home.queue.find(position)).map(|entry| entry.message)
+        let Some(message) =
+            self.home(queue).and_then(|home| home.queue.find(position)).map(|entry| entry.message)
         else {
             return;
         };
@@ -297,6 +298,10 @@ impl State {
 }
 
 impl Session {
+    fn take_packet_id(&mut self, packet_id: PacketId, lsn: Lsn) {
+        self.received.insert(packet_id, lsn);
+    }
+
     pub(super) fn new(key: ClientKey, durable: bool, queue: QueueId, vhost: usize, changed: Lsn) -> Session {
         let mut page = Page::default();
         page.touch();

@@ -208,7 +208,12 @@ impl State {
         })
     }
 
-    fn subscription_images(&mut self, id: SessionId, moves: &dyn Fn(Place) -> bool, as_of: Lsn) -> Vec<Image> {
+    fn subscription_images(
+        &mut self,
+        id: SessionId,
+        moves: &dyn Fn(Place) -> bool,
+        as_of: Lsn,
+    ) -> Vec<Image> {
         let Some(session) = self.sessions.get_mut(&id) else { return Vec::new() };
         let moved = session.subscription_pages.iter().flatten().any(|place| moves(*place));
         if !session.subscriptions_changed && !moved {
@@ -297,7 +302,16 @@ impl State {
     /// Takes an image, which lies there. False: it contradicts another.
     pub fn restore(&mut self, image: Image, place: Place) -> bool {
         match image {
-            Image::Session { session: id, queue: queue_id, key, away_since, horizon, next, changed, received } => {
+            Image::Session {
+                session: id,
+                queue: queue_id,
+                key,
+                away_since,
+                horizon,
+                next,
+                changed,
+                received,
+            } => {
                 let vhost = self.vhost(&key.vhost);
                 let mut session = Session::new(key, true, queue_id, vhost, changed);
                 session.away_since = away_since;
@@ -341,8 +355,9 @@ impl State {
             }
             Image::Retained { vhost, page, topics } => {
                 let vhost = self.vhost(&vhost);
-                let topics =
-                    topics.into_iter().map(|(topic, message, changed)| (topic, Retained { message, changed }));
+                let topics = topics
+                    .into_iter()
+                    .map(|(topic, message, changed)| (topic, Retained { message, changed }));
                 self.vhosts[vhost].retained.restore(page as usize, Page::at(place), topics.collect())
             }
             Image::Will { key, will } => {

@@ -13,14 +13,14 @@ pub mod image;
 
 use super::page::Page;
 use super::place::Place;
-use super::record::{ClientKey, Publication, Record, Retain, Will};
+use super::record::{ClientKey, Record, Will};
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use crate::message::store::MessageStore;
 use crate::mqtt::packet::{PacketId, QoS};
 use crate::mqtt::topic::TopicFilter;
-use crate::queue::{Delivery, Queue, Stage};
-use crate::routing::retained::{Progress, Retained, RetainedTopics};
-use crate::routing::subscriptions::{Subscriber, Subscriptions};
+use crate::queue::{Queue, Stage};
+use crate::routing::retained::RetainedTopics;
+use crate::routing::subscriptions::Subscriptions;
 use crate::time::WallTime;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -266,7 +266,9 @@ impl State {
     fn continues_again(&self, record: &Record) -> bool {
         let fits = |id: QueueId, position| self.queue(id).is_none_or(|queue| queue.can_push(position));
         match record {
-            Record::Published(publication) => publication.recipients.iter().all(|r| fits(r.queue, r.position)),
+            Record::Published(publication) => {
+                publication.recipients.iter().all(|r| fits(r.queue, r.position))
+            }
             _ => true,
         }
     }
@@ -299,5 +301,4 @@ impl State {
         }
         buried
     }
-
 }

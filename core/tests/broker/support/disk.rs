@@ -103,6 +103,13 @@ impl Disk {
                 self.removed.insert(*segment, file);
                 Ok(DiskReply::Done)
             }
+            DiskRequest::Rename { from, to } => {
+                let file = self.files.remove(from).expect("only files that exist get another number");
+                self.removed.insert(*from, file.clone());
+                let before = self.files.insert(*to, File { entry: false, ..file });
+                assert!(before.is_none(), "segment {to} is there already");
+                Ok(DiskReply::Done)
+            }
             DiskRequest::FreeSpace => Ok(DiskReply::FreeSpace(
                 self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.allocated())),
             )),
