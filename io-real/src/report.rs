@@ -73,7 +73,7 @@ impl CloseLog {
     }
 }
 
-/// Logs the counters if something was lost or refused since the last time.
+/// Logs the counters: at info if something was lost or refused since the last time, otherwise at debug.
 pub(crate) fn statistics_if_notable(before: &Statistics, now: &Statistics) {
     let troubles = |of: &Statistics| {
         [
@@ -89,6 +89,8 @@ pub(crate) fn statistics_if_notable(before: &Statistics, now: &Statistics) {
     };
     if troubles(before) != troubles(now) {
         statistics(now);
+    } else {
+        tracing::debug!(?now, "counters since start");
     }
 }
 

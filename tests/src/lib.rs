@@ -1,5 +1,8 @@
 //! Starts the real binary for tests: as an operator would, on a directory of its own, with ports of its own.
 
+pub mod client;
+pub mod peer;
+
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};

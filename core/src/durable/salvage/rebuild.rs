@@ -188,12 +188,15 @@ impl<'a> Rebuild<'a> {
         match &record {
             Record::SessionOpened { session, .. } => drop(self.sessions.insert(*session)),
             Record::Published(publication) => {
-                let puts = publication.recipients.iter().map(|r| (r.queue, r.position));
-                puts.for_each(|(queue, position)| self.leave_out(queue, position));
+                publication.recipients.iter().for_each(|r| self.leave_out(r.queue, r.position));
             }
             Record::RetainedQueued { session, entries, .. } => {
-                if let Some(queue) = self.state.session(*session).map(|session| session.queue) {
-                    entries.iter().for_each(|entry| self.leave_out(queue, entry.0));
+                let queue = self.state.session(*session).map(|session| session.queue);
+                if let (Some(queue), Some((first, ..))) = (queue, entries.first()) {
+                    self.leave_out(queue, *first);
+                }
+                if entries.windows(2).any(|two| two[1].0 != two[0].0.plus(1)) {
+                    return self.losses.push(Loss::Unfitting { lsn });
                 }
             }
             _ => {}
