@@ -10,10 +10,14 @@ use vowmq_core::time::Now;
 /// Logs an event.
 pub(crate) fn event(event: &Event) {
     match event {
+        Event::MessageUnreadable { .. } => tracing::error!("{event}"),
         Event::DiskFull { .. } | Event::MemoryFull { .. } => tracing::warn!("{event}"),
-        Event::SessionExpired { .. } | Event::DiskHasRoom | Event::MemoryHasRoom => tracing::info!("{event}"),
+        Event::SessionExpired { .. }
+        | Event::DiskHasRoom
+        | Event::MemoryHasRoom
+        | Event::MessageReadable { .. } => tracing::info!("{event}"),
         Event::Connected { connection, .. } => tracing::debug!("connection {connection}: {event}"),
-        Event::SegmentOpened { .. } => tracing::debug!("{event}"),
+        Event::SegmentOpened { .. } | Event::CheckpointComplete { .. } => tracing::debug!("{event}"),
         Event::Received { .. }
         | Event::Stored { .. }
         | Event::Routed { .. }
@@ -80,6 +84,7 @@ pub(crate) fn statistics_if_notable(before: &Statistics, now: &Statistics) {
             of.parked,
             of.sessions_expired,
             of.protocol_errors,
+            of.unreadable,
         ]
     };
     if troubles(before) != troubles(now) {
@@ -108,6 +113,13 @@ pub(crate) fn statistics(now: &Statistics) {
         batches = now.batches,
         syncs = now.syncs,
         log_bytes = now.log_bytes,
+        file_bytes = now.file_bytes,
+        live_bytes = now.live_bytes,
+        cached_bytes = now.cached_bytes,
+        reads = now.reads,
+        unreadable = now.unreadable,
+        checkpoints = now.checkpoints,
+        compactions = now.compactions,
         "counters since start"
     );
 }

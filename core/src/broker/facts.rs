@@ -10,46 +10,64 @@ use crate::session::packet_id;
 use crate::statistics::Statistics;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::convert::Infallible;
 
 impl Broker {
     /// The whole durable state, in a fixed order: sessions by client, retained messages by topic, wills by client.
     pub fn facts(&self) -> Vec<Fact> {
         let mut facts = Vec::new();
+        let Ok(()) = self.try_for_each_fact(|fact| {
+            facts.push(fact);
+            Ok::<(), Infallible>(())
+        });
+        facts
+    }
+
+    /// As `facts`, one after the other: there may be more than the memory holds.
+    ///
+    /// # Errors
+    /// The first one of `take`, which ends it.
+    pub fn try_for_each_fact<E>(&self, mut take: impl FnMut(Fact) -> Result<(), E>) -> Result<(), E> {
         for &id in self.state.clients.values() {
             let session = self.state.session(id).expect("clients have sessions");
             if session.durable {
-                self.session_facts(id, session, &mut facts);
+                self.session_facts(id, session, &mut take)?;
             }
         }
         for vhost in &self.state.vhosts {
             for (topic, retained) in vhost.retained.iter() {
                 let known = self.state.messages.find(retained.message).expect("a retained message is held");
-                facts.push(Fact::Retained {
+                take(Fact::Retained {
                     vhost: vhost.name.clone(),
                     topic: topic.into(),
                     message: retained.message,
                     qos: QoS::from_bits(known.level).unwrap_or(QoS::AtMostOnce),
                     content: self.state.messages.message(retained.message).cloned(),
                     place: known.place,
-                });
+                })?;
             }
         }
         for (key, will) in self.state.wills.iter().filter(|(_, will)| will.durable) {
-            facts.push(Fact::Will {
+            take(Fact::Will {
                 vhost: key.vhost.clone(),
                 client: (&*key.client).into(),
                 topic: String::from_utf8_lossy(will.content.address()).into_owned(),
                 qos: QoS::from_bits(will.content.level).unwrap_or(QoS::AtMostOnce),
                 retain: will.retain,
                 payload: will.content.body_shared(),
-            });
+            })?;
         }
-        facts
+        Ok(())
     }
 
-    fn session_facts(&self, id: SessionId, session: &Session, facts: &mut Vec<Fact>) {
+    fn session_facts<E>(
+        &self,
+        id: SessionId,
+        session: &Session,
+        take: &mut impl FnMut(Fact) -> Result<(), E>,
+    ) -> Result<(), E> {
         let queue = self.state.queue(session.queue).expect("a session owns a queue");
-        facts.push(Fact::Session {
+        take(Fact::Session {
             session: id,
             queue: session.queue,
             vhost: session.key.vhost.clone(),
@@ -58,16 +76,17 @@ impl Broker {
             horizon: queue.horizon.recorded(),
             next: queue.next(),
             changed: session.changed,
-        });
+        })?;
         for (filter, &qos) in &session.subscriptions {
-            facts.push(Fact::Subscription { session: id, filter: (&**filter).into(), qos });
+            take(Fact::Subscription { session: id, filter: (&**filter).into(), qos })?;
         }
         for &packet_id in session.received.keys() {
-            facts.push(Fact::Received { session: id, packet_id });
+            take(Fact::Received { session: id, packet_id })?;
         }
         for entry in queue.iter() {
-            facts.push(self.entry_fact(session, &entry));
+            take(self.entry_fact(session, &entry))?;
         }
+        Ok(())
     }
 
     fn entry_fact(&self, session: &Session, entry: &Entry) -> Fact {

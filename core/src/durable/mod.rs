@@ -12,6 +12,7 @@ pub mod place;
 pub mod preparation;
 pub mod record;
 pub mod recovery;
+pub mod salvage;
 pub mod segment;
 pub mod state;
 pub mod usage;

@@ -14,6 +14,7 @@ pub mod chunk;
 pub mod entry;
 pub mod horizon;
 mod pushes;
+mod salvage;
 
 use crate::ids::{Lsn, MessageId, QueuePosition};
 use alloc::collections::{BTreeMap, VecDeque};

@@ -1,23 +1,63 @@
-//! `vowmq check`: verifies every record of a stopped store by the rules of recovery.
+//! `vowmq check`: verifies a stopped store, every record by the rules of recovery and every message that is held; of a
+//! damaged one it tells what is readable, what is not and who is affected.
 
 use super::Failure;
-use super::stopped_store::recover_stopped;
-use std::fmt::Write as _;
-use std::io::{Write, stdout};
+use super::stopped_store::StoppedStore;
+use crate::recovery::random_seed;
+use std::fmt::{self, Write as _};
+use std::io::{self, Write, stdout};
 use std::path::Path;
 use vowmq_core::RecoveryReport;
+use vowmq_core::durable::salvage::{Found, Loss, Salvage};
 
 pub(super) fn check(data_dir: &Path) -> Result<(), Failure> {
-    let recovered = recover_stopped(data_dir)?;
-    if recovered.report.segments == 0 {
-        // A volume that is not mounted looks like this: it must not pass for a sound store.
-        return Err(Failure(format!("{}: there is no store in this directory", data_dir.display())));
+    let store = StoppedStore::open(data_dir)?;
+    store.largest_segment()?;
+    let mut device = |request| store.execute(&request);
+    let (report, refusal, mut left) = match store.recover() {
+        Ok(recovered) => (Some(recovered.report), None, Salvage::of(recovered.broker)),
+        Err(refusal) => {
+            let left = Salvage::read(&mut device, random_seed()).map_err(|error| Failure(error.message))?;
+            (None, Some(refusal), left)
+        }
+    };
+    left.read_messages(&mut device);
+    let losses = left.losses.len();
+    if let Some(report) = report.as_ref().filter(|_| losses == 0) {
+        stdout().write_all(verdict(data_dir, report)?.as_bytes())?;
+        return Ok(());
     }
-    stdout().write_all(verdict(data_dir, &recovered.report)?.as_bytes())?;
-    Ok(())
+    write!(stdout(), "damaged: store in {}\n{}", data_dir.display(), leftover(&left))?;
+    tell(&left.losses)?;
+    Err(match refusal {
+        Some(refusal) => store.refused(&refusal),
+        None => Failure(format!(
+            "{}: the log is whole, but not all messages can be read. vowmq starts and passes these by; `vowmq salvage` \
+             makes a store without them",
+            data_dir.display()
+        )),
+    })
 }
 
-fn verdict(data_dir: &Path, report: &RecoveryReport) -> Result<String, std::fmt::Error> {
+/// What is missing, a line each.
+pub(super) fn tell(losses: &[Loss]) -> io::Result<()> {
+    let mut out = stdout().lock();
+    losses.iter().try_for_each(|loss| writeln!(out, "missing: {loss}"))?;
+    out.flush()
+}
+
+/// How much is readable of a damaged store.
+pub(super) fn leftover(left: &Salvage) -> String {
+    let Found { sessions, messages, retained } = left.found();
+    let mut text = String::new();
+    if left.segments > 0 {
+        text.push_str(&format!("log: {} segments, {} whole batches\n", left.segments, left.batches));
+    }
+    text.push_str(&format!("readable: {sessions} sessions, {messages} messages, {retained} retained\n"));
+    text
+}
+
+fn verdict(data_dir: &Path, report: &RecoveryReport) -> Result<String, fmt::Error> {
     let mut text = String::new();
     writeln!(text, "sound: store {} in {}", report.store, data_dir.display())?;
     writeln!(
@@ -25,6 +65,9 @@ fn verdict(data_dir: &Path, report: &RecoveryReport) -> Result<String, std::fmt:
         "log: {} segments, {} records, the last is {}, recovery count {}",
         report.segments, report.records, report.last_lsn, report.recovery_count
     )?;
+    if let Some(segment) = report.checkpoint {
+        writeln!(text, "checkpoint: recovery begins in segment {segment}")?;
+    }
     writeln!(
         text,
         "state: {} sessions, {} queues, {} messages with {} bytes, {} retained, {} wills",

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 use vowmq_core::facts::Fact;
@@ -39,9 +40,8 @@ pub(super) enum FactLine<'a> {
         message: u64,
         qos: u8,
         maybe_delivered: bool,
-        topic: &'a str,
         #[serde(flatten)]
-        payload: Payload<'a>,
+        content: Content<'a>,
         place: Option<Place>,
     },
     Releasing {
@@ -59,7 +59,7 @@ pub(super) enum FactLine<'a> {
         message: u64,
         qos: u8,
         #[serde(flatten)]
-        payload: Payload<'a>,
+        payload: Retained<'a>,
         place: Option<Place>,
     },
     Will {
@@ -71,6 +71,32 @@ pub(super) enum FactLine<'a> {
         #[serde(flatten)]
         payload: Payload<'a>,
     },
+}
+
+/// What a queued message is, or that it cannot be read.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Content<'a> {
+    Readable {
+        topic: Cow<'a, str>,
+        #[serde(flatten)]
+        payload: Payload<'a>,
+    },
+    Unreadable(Unreadable),
+}
+
+/// What a topic retains, or that it cannot be read.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Retained<'a> {
+    Readable(Payload<'a>),
+    Unreadable(Unreadable),
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Unreadable {
+    /// Always true.
+    unreadable: bool,
 }
 
 /// A payload: always in base64, and as text where it is UTF-8.
@@ -110,39 +136,39 @@ impl<'a> From<&'a Fact> for FactLine<'a> {
             Fact::Subscription { session, filter, qos } => {
                 FactLine::Subscription { session: session.0, filter, qos: level(*qos) }
             }
-            Fact::Queued {
-                queue,
-                position,
-                packet_id,
-                message,
-                qos,
-                maybe_delivered,
-                topic,
-                payload,
-                place,
-            } => FactLine::Queued {
-                queue: queue.0,
-                position: position.0,
-                packet_id: packet_id.get(),
-                message: message.0,
-                qos: level(*qos),
-                maybe_delivered: *maybe_delivered,
-                topic,
-                payload: Payload::of(payload),
-                place: place.map(Place::from),
-            },
+            Fact::Queued { queue, position, packet_id, message, qos, maybe_delivered, content, place } => {
+                FactLine::Queued {
+                    queue: queue.0,
+                    position: position.0,
+                    packet_id: packet_id.get(),
+                    message: message.0,
+                    qos: level(*qos),
+                    maybe_delivered: *maybe_delivered,
+                    content: match content {
+                        Some(message) => Content::Readable {
+                            topic: String::from_utf8_lossy(message.address()),
+                            payload: Payload::of(message.body()),
+                        },
+                        None => Content::Unreadable(Unreadable { unreadable: true }),
+                    },
+                    place: place.map(Place::from),
+                }
+            }
             Fact::Releasing { queue, position, packet_id } => {
                 FactLine::Releasing { queue: queue.0, position: position.0, packet_id: packet_id.get() }
             }
             Fact::Received { session, packet_id } => {
                 FactLine::Received { session: session.0, packet_id: packet_id.get() }
             }
-            Fact::Retained { vhost, topic, message, qos, payload, place } => FactLine::Retained {
+            Fact::Retained { vhost, topic, message, qos, content, place } => FactLine::Retained {
                 vhost,
                 topic,
                 message: message.0,
                 qos: level(*qos),
-                payload: Payload::of(payload),
+                payload: match content {
+                    Some(message) => Retained::Readable(Payload::of(message.body())),
+                    None => Retained::Unreadable(Unreadable { unreadable: true }),
+                },
                 place: place.map(Place::from),
             },
             Fact::Will { vhost, client, topic, qos, retain, payload } => FactLine::Will {
@@ -195,16 +221,18 @@ impl fmt::Display for FactLine<'_> {
                 message,
                 qos,
                 maybe_delivered,
-                topic,
-                payload,
-                ..
+                content,
+                place,
             } => {
                 let sent = if *maybe_delivered { ", may have been delivered" } else { "" };
                 write!(
                     f,
                     "queue {queue} at {position}: message {message}, packet id {packet_id}, QoS {qos}{sent}, "
                 )?;
-                write!(f, "topic {topic:?}, {payload}")
+                match content {
+                    Content::Readable { topic, payload } => write!(f, "topic {topic:?}, {payload}"),
+                    Content::Unreadable(_) => write_unreadable(f, place.as_ref()),
+                }
             }
             FactLine::Releasing { queue, position, packet_id } => {
                 write!(f, "queue {queue} at {position}: packet id {packet_id} awaits PUBCOMP")
@@ -212,8 +240,12 @@ impl fmt::Display for FactLine<'_> {
             FactLine::Received { session, packet_id } => {
                 write!(f, "session {session} has published packet id {packet_id} and not released it")
             }
-            FactLine::Retained { topic, message, qos, payload, .. } => {
-                write!(f, "retained at {topic:?}: message {message}, QoS {qos}, {payload}")
+            FactLine::Retained { topic, message, qos, payload, place, .. } => {
+                write!(f, "retained at {topic:?}: message {message}, QoS {qos}, ")?;
+                match payload {
+                    Retained::Readable(payload) => payload.fmt(f),
+                    Retained::Unreadable(_) => write_unreadable(f, place.as_ref()),
+                }
             }
             FactLine::Will { client, topic, qos, retain, payload, .. } => {
                 let retained = if *retain { ", retained" } else { "" };
@@ -231,6 +263,15 @@ impl fmt::Display for Payload<'_> {
     }
 }
 
+fn write_unreadable(f: &mut fmt::Formatter<'_>, place: Option<&Place>) -> fmt::Result {
+    match place {
+        Some(Place { segment, offset, length, .. }) => {
+            write!(f, "UNREADABLE: {length} bytes in segment {segment} at offset {offset}")
+        }
+        None => f.write_str("UNREADABLE: it is nowhere on disk"),
+    }
+}
+
 fn level(qos: QoS) -> u8 {
     qos as u8
 }
@@ -242,8 +283,8 @@ fn rfc3339(time: WallTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
     use vowmq_core::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
+    use vowmq_core::message::{Message, MessageParts, Origin};
 
     #[test]
     fn lines_are_what_scripts_read() {
@@ -262,22 +303,29 @@ mod tests {
         let expected = r#"{"kind":"session","session":1,"queue":2,"vhost":"/","client":"c\"1","away_since":"2023-11-14T22:13:20.123Z","horizon":3,"next":4,"changed":5}"#;
         assert_eq!(line, expected);
 
-        let retained = |payload| Fact::Retained {
+        let message = |body: &[u8]| {
+            let parts = MessageParts { address: b"a/b", properties: &[], body };
+            Some(Message::new(Origin::Mqtt3, 1, WallTime(0), parts))
+        };
+        let retained = |content| Fact::Retained {
             vhost: "/".into(),
             topic: "a/b".to_owned(),
             message: MessageId(7),
             qos: QoS::AtLeastOnce,
-            payload,
+            content,
             place: None,
         };
-        let text = retained(Bytes::from_static(b"hi"));
+        let text = retained(message(b"hi"));
         let line = serde_json::to_string(&FactLine::from(&text)).expect("serializes");
         let expected = r#"{"kind":"retained","vhost":"/","topic":"a/b","message":7,"qos":1,"payload":"aGk=","payload_text":"hi","place":null}"#;
         assert_eq!(line, expected);
-        let binary = retained(Bytes::from_static(&[0xff]));
+        let binary = retained(message(&[0xff]));
         let line = serde_json::to_string(&FactLine::from(&binary)).expect("serializes");
         assert!(line.contains(r#""payload":"/w==","place""#), "{line}");
         let shown = FactLine::from(&binary).to_string();
         assert_eq!(shown, r#"retained at "a/b": message 7, QoS 1, 1 bytes "\xff""#);
+        let lost = retained(None);
+        let line = serde_json::to_string(&FactLine::from(&lost)).expect("serializes");
+        assert!(line.contains(r#""qos":1,"unreadable":true,"place":null"#), "{line}");
     }
 }

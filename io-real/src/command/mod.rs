@@ -1,10 +1,12 @@
 //! The command line. Exit codes: 0 well, 1 not, 2 usage. Scripts depend on the lines on standard output.
 
+mod backup;
 mod check;
 mod config;
 mod fact_line;
 mod inspect;
 mod log;
+mod salvage;
 mod serve;
 mod stopped_store;
 
@@ -27,7 +29,8 @@ struct CommandLine {
 enum Command {
     /// Run the broker (also without a command).
     Serve(ServeFlags),
-    /// Verify the store of a stopped broker. Changes nothing. Exit 0: sound, 1: damaged.
+    /// Verify the store of a stopped broker, with every message in it; of a damaged one, tell what is missing and who is
+    /// affected. Changes nothing. Exit 0: sound, 1: damaged.
     Check {
         /// The directory of the store.
         #[arg(long, value_name = "DIR")]
@@ -41,6 +44,27 @@ enum Command {
         /// One JSON object a line.
         #[arg(long)]
         json: bool,
+    },
+    /// Copy all that can be read of a damaged store of a stopped broker into a new one, and tell what is missing.
+    Salvage {
+        /// The directory of the damaged store.
+        #[arg(long, value_name = "DIR")]
+        from: PathBuf,
+        /// The directory of the new store, empty or absent.
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+        /// Bytes of a segment of the new store [default: as the largest of the old one].
+        #[arg(long, value_name = "BYTES")]
+        segment_bytes: Option<u64>,
+    },
+    /// Copy a store, also while its broker runs.
+    Backup {
+        /// The directory of the store.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+        /// The directory of the copy, empty or absent.
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
     },
     /// Check a configuration file and print what is in force with it.
     Config {
@@ -75,6 +99,8 @@ pub fn run() -> ExitCode {
         Command::Serve(flags) => flags.into_sources().and_then(serve::serve),
         Command::Check { data_dir } => check::check(&data_dir),
         Command::Inspect { data_dir, json } => inspect::inspect(&data_dir, json),
+        Command::Salvage { from, to, segment_bytes } => salvage::salvage(&from, &to, segment_bytes),
+        Command::Backup { data_dir, to } => backup::backup(&data_dir, &to),
         Command::Config { file } => config::config(file),
     };
     match outcome {

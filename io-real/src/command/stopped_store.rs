@@ -1,29 +1,79 @@
-//! Reading the store of a stopped broker, for `check` and `inspect`. Nothing on the disk is changed, not even
+//! Reading the store of a stopped broker, for `check`, `inspect` and `salvage`. Nothing on the disk is changed, not even
 //! made: a missing directory is an error.
 
 use super::Failure;
 use crate::clock::Clock;
+use crate::disk::Outcome;
+use crate::disk::directory::{Access, Directory};
 use crate::disk::lock::DirectoryLock;
 use crate::disk::look::LookOnly;
 use crate::recovery::{random_seed, recover};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
+use tokio::runtime;
+use vowmq_core::input::DiskReply;
 use vowmq_core::limits::Settings;
-use vowmq_core::{Purpose, Recovered};
+use vowmq_core::output::DiskRequest;
+use vowmq_core::{Purpose, Recovered, Refusal};
 
-/// Recovers the store for looking; no broker can start on it meanwhile.
-pub(super) fn recover_stopped(data_dir: &Path) -> Result<Recovered, Failure> {
-    if !data_dir.is_dir() {
-        return Err(Failure(format!("{}: there is no such directory", data_dir.display())));
+/// The store of a broker that does not run, and cannot start as long as this is held.
+pub(super) struct StoppedStore {
+    path: PathBuf,
+    directory: Directory,
+    _lock: Option<DirectoryLock>,
+}
+
+impl StoppedStore {
+    /// The store in this directory.
+    pub(super) fn open(path: &Path) -> Result<StoppedStore, Failure> {
+        if !path.is_dir() {
+            return Err(Failure(format!("{}: there is no such directory", path.display())));
+        }
+        let lock = DirectoryLock::look(path)?;
+        let store = StoppedStore::unlocked(path);
+        Ok(StoppedStore { _lock: lock, ..store })
     }
-    let _lock = DirectoryLock::look(data_dir)?;
-    let mut disk = LookOnly::new(data_dir);
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let recovered = runtime.block_on(recover(
-        &mut disk,
-        &Clock::start(),
-        Settings::default(),
-        random_seed(),
-        Purpose::Look,
-    ));
-    recovered.map_err(|refusal| Failure(format!("{}: {refusal}", data_dir.display())))
+
+    /// A copy that nobody else knows of.
+    pub(super) fn unlocked(path: &Path) -> StoppedStore {
+        let directory = Directory::new(path, Access::ReadOnly);
+        StoppedStore { path: path.to_owned(), directory, _lock: None }
+    }
+
+    /// Bytes of its largest segment.
+    ///
+    /// # Errors
+    /// There is none. A volume that is not mounted looks like this: it must not pass for a sound store.
+    pub(super) fn largest_segment(&self) -> Result<u64, Failure> {
+        let listing = match self.execute(&DiskRequest::List) {
+            Ok(DiskReply::Listing(listing)) => listing,
+            Ok(_) => Vec::new(),
+            Err(error) => return Err(Failure(error.message)),
+        };
+        let none = || Failure(format!("{}: there is no store in this directory", self.path.display()));
+        listing.iter().map(|(_, length)| *length).max().ok_or_else(none)
+    }
+
+    /// Recovers it, for looking.
+    pub(super) fn recover(&self) -> Result<Recovered, Refusal> {
+        let mut disk = LookOnly::new(&self.path);
+        let runtime = runtime::Builder::new_current_thread().build().map_err(|error| no_runtime(&error))?;
+        let clock = Clock::start();
+        let look = recover(&mut disk, &clock, Settings::default(), random_seed(), Purpose::Look);
+        runtime.block_on(look)
+    }
+
+    /// Why it was not recovered.
+    pub(super) fn refused(&self, refusal: &Refusal) -> Failure {
+        Failure(format!("{}: {refusal}", self.path.display()))
+    }
+
+    /// Reads something of it.
+    pub(super) fn execute(&self, request: &DiskRequest) -> Outcome {
+        self.directory.execute(request)
+    }
+}
+
+fn no_runtime(error: &io::Error) -> Refusal {
+    Refusal::DiskFailed { doing: "starting to read", error: error.to_string() }
 }

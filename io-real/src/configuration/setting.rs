@@ -156,6 +156,11 @@ pub(super) static SETTINGS: &[Setting] = &[
         "Memory that all messages held may take; beyond it publishers are held.",
     ),
     setting(
+        "limits.cache_bytes",
+        Place::BytesLong(|c| &mut c.settings.limits.cache_bytes),
+        "Memory for messages that are on disk as well; more are read back when they are delivered.",
+    ),
+    setting(
         "limits.session_expiry",
         Place::Millis(|c| &mut c.settings.limits.session_expiry_ms),
         "Time until a durable session whose client stays away is removed; 0: never.",
@@ -184,6 +189,22 @@ pub(super) static SETTINGS: &[Setting] = &[
         "limits.free_bytes",
         Place::BytesLong(|c| &mut c.settings.limits.free_bytes),
         "Free space of the file system below which publishers are held.",
+    ),
+    setting(
+        "limits.reserve_segments",
+        Place::CountLong(|c| &mut c.settings.limits.reserve_segments),
+        "Segments for which space is kept free beside that, for acknowledgements, checkpoints and compaction.",
+    ),
+    setting(
+        "limits.checkpoint_bytes",
+        Place::BytesLong(|c| &mut c.settings.limits.checkpoint_bytes),
+        "Bytes written to the log between two checkpoints; a restart reads about as many. 0: one segment.",
+    ),
+    setting(
+        "limits.disk_percent",
+        Place::CountLong(|c| &mut c.settings.limits.disk_percent),
+        "Size of the store's files, four segments aside, in per cent of what is needed, above which mostly empty \
+         segments are emptied and used again; at least 110.",
     ),
     setting(
         "limits.lazy_sync",

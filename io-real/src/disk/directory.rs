@@ -4,7 +4,7 @@
 //! forgotten what it could not write, so a second sync that "succeeds" would be a lie.
 
 use super::Outcome;
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
+use rustix::fs::{Advice, CWD, FallocateFlags, RenameFlags, fadvise, fallocate, renameat_with, statvfs};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -105,6 +105,9 @@ impl Directory {
             }
             DiskRequest::Remove { segment } => {
                 self.remove(*segment).map_err(|error| self.failed_at(*segment, &error))
+            }
+            DiskRequest::Rename { from, to } => {
+                self.rename(*from, *to).map_err(|error| self.failed_at(*from, &error))
             }
             DiskRequest::FreeSpace => self.free_space().map_err(|error| self.failed(&error)),
         }
@@ -215,6 +218,29 @@ impl Directory {
         Ok(DiskReply::Done)
     }
 
+    /// Never over a segment that is there: that is the system's to say, in one step. A handle that is open stays the
+    /// file's, under its new number.
+    fn rename(&self, from: SegmentNumber, to: SegmentNumber) -> io::Result<DiskReply> {
+        let (old, new) = (self.path_of(from), self.path_of(to));
+        match renameat_with(CWD, &old, CWD, &new, RenameFlags::NOREPLACE) {
+            Ok(()) => {}
+            // The file system does not know the flag. Nobody else makes segments here: the directory is locked.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                if new.try_exists()? {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                fs::rename(&old, &new)?;
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+        let mut open = self.open_files();
+        open.remove(&to);
+        if let Some(file) = open.remove(&from) {
+            open.insert(to, file);
+        }
+        Ok(DiskReply::Done)
+    }
+
     fn free_space(&self) -> io::Result<DiskReply> {
         let system = statvfs(&self.path)?;
         Ok(DiskReply::FreeSpace(system.f_bavail.saturating_mul(system.f_frsize)))
@@ -248,7 +274,7 @@ impl Directory {
     }
 
     fn path_of(&self, segment: SegmentNumber) -> PathBuf {
-        self.path.join(format!("{:020}.log", segment.0))
+        self.path.join(name_of_segment(segment))
     }
 
     fn failed(&self, error: &io::Error) -> DiskError {
@@ -268,7 +294,8 @@ fn only_reads(request: &DiskRequest) -> bool {
         | DiskRequest::Write { .. }
         | DiskRequest::Sync { .. }
         | DiskRequest::SyncDirectory
-        | DiskRequest::Remove { .. } => false,
+        | DiskRequest::Remove { .. }
+        | DiskRequest::Rename { .. } => false,
     }
 }
 
@@ -289,8 +316,13 @@ fn write_vectored_all_at(file: &File, mut slices: &mut [IoSlice<'_>], at: &mut u
     Ok(())
 }
 
-/// Twenty digits and `.log`; whatever else lies in the directory is not ours.
-fn segment_of_name(name: &str) -> Option<SegmentNumber> {
+/// Twenty digits and `.log`.
+pub(super) fn name_of_segment(segment: SegmentNumber) -> String {
+    format!("{:020}.log", segment.0)
+}
+
+/// Whatever else lies in the directory is not ours.
+pub(super) fn segment_of_name(name: &str) -> Option<SegmentNumber> {
     let digits = name.strip_suffix(".log")?;
     let all_digits = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
     if all_digits { digits.parse().ok().map(SegmentNumber) } else { None }
@@ -369,6 +401,31 @@ mod tests {
     }
 
     #[test]
+    fn a_renamed_segment_keeps_what_is_in_it_and_replaces_nothing() {
+        // If it failed, a segment that is used again would be written under its old number, or over another one.
+        let (_place, directory) = directory(Access::ReadWrite);
+        let [from, to, other] = [1, 2, 3].map(SegmentNumber);
+        directory.execute(&DiskRequest::Create { segment: from }).expect("creates");
+        directory.execute(&DiskRequest::Create { segment: other }).expect("creates");
+        let write = |segment, byte| {
+            let chunks = vec![Bytes::from(vec![byte; 4096])];
+            directory
+                .execute(&DiskRequest::Write { segment, offset: 0, chunks, sync: true })
+                .expect("writes");
+        };
+        write(from, 7);
+        let taken = directory.execute(&DiskRequest::Rename { from, to: other }).expect_err("it is in use");
+        assert_eq!(taken.kind, DiskErrorKind::AlreadyExists);
+        directory.execute(&DiskRequest::Rename { from, to }).expect("renames");
+        let read = |segment| directory.execute(&DiskRequest::Read { segment, offset: 0, length: 1 });
+        assert_eq!(read(to), Ok(DiskReply::Bytes(Bytes::from_static(&[7]))));
+        write(to, 8);
+        directory.open_files().clear();
+        assert_eq!(read(to), Ok(DiskReply::Bytes(Bytes::from_static(&[8]))), "the open handle has followed");
+        assert_eq!(read(from).expect_err("it is gone").kind, DiskErrorKind::NotFound);
+    }
+
+    #[test]
     fn failures_have_a_kind_and_name_the_file() {
         // If it failed, the core would take a missing or present file for a broken device, and stop.
         let (_place, directory) = directory(Access::ReadWrite);
@@ -412,6 +469,7 @@ mod tests {
             DiskRequest::Sync { segment },
             DiskRequest::SyncDirectory,
             DiskRequest::Remove { segment },
+            DiskRequest::Rename { from: segment, to: SegmentNumber(2) },
         ] {
             directory.execute(&request).expect_err("refused");
         }

@@ -8,6 +8,7 @@
 //!
 //! Everything above a system call (what a segment holds, when to make one, how to recover) is the core's.
 
+pub mod backup;
 pub mod directory;
 pub mod lock;
 pub mod look;

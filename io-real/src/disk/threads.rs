@@ -1,11 +1,16 @@
-//! The serving broker's disk: one thread writes and syncs batches, a second one does all the rest, so that
-//! preparing a segment or reading a cold body never stands in the way of an acknowledgement.
+//! The serving broker's disk: one thread writes and syncs batches, one reads, one makes and removes segments.
 //!
 //! ```text
-//!   turn task ── begin ──► writer     Write, Sync                     ─┐
-//!       ▲      └─────────► companion  List … Reserve, Read, Remove …  ─┤
-//!       └───────────────── poll_done ◄─────────────────────────────────┘
+//!   turn task ── begin ──► writer    Write, Sync                        ─┐
+//!       ▲      ├─────────► reader    Read                               ─┤
+//!       │      └─────────► preparer  Create, Reserve, Rename, Remove …  ─┤
+//!       └───────────────── poll_done ◄───────────────────────────────────┘
 //! ```
+//!
+//! Neither an acknowledgement nor a subscriber that catches up waits for a segment that is filled with zeros or given
+//! back, and no acknowledgement waits for a read. A thread of its own for reads costs nothing while nobody reads;
+//! to interrupt the filling for them would cost a queue of our own. Reads go through the system's cache, which reads
+//! ahead of a queue that is drained; the core orders them in pieces of half a MiB, or one message.
 
 use super::directory::Directory;
 use super::{Disk, Outcome};
@@ -20,12 +25,13 @@ use vowmq_core::output::DiskRequest;
 
 type Order = (OpId, DiskRequest);
 
-/// The two threads. Dropping it waits until they have done what was begun. What is under way is bounded by the
+/// The three threads. Dropping it waits until they have done what was begun. What is under way is bounded by the
 /// core, which orders one batch at a time and few others.
 #[derive(Debug)]
 pub struct DiskThreads {
     writer: Worker,
-    companion: Worker,
+    reader: Worker,
+    preparer: Worker,
     tell: UnboundedSender<(OpId, Outcome)>,
     done: UnboundedReceiver<(OpId, Outcome)>,
 }
@@ -38,7 +44,7 @@ struct Worker {
 }
 
 impl DiskThreads {
-    /// Starts both threads on the directory.
+    /// Starts the threads on the directory.
     ///
     /// # Errors
     /// The system has no thread to give.
@@ -46,8 +52,9 @@ impl DiskThreads {
         let directory = Arc::new(directory);
         let (tell, done) = unbounded_channel();
         let writer = Worker::start("disk-writer", Arc::clone(&directory), tell.clone())?;
-        let companion = Worker::start("disk-companion", directory, tell.clone())?;
-        Ok(DiskThreads { writer, companion, tell, done })
+        let reader = Worker::start("disk-reader", Arc::clone(&directory), tell.clone())?;
+        let preparer = Worker::start("disk-preparer", directory, tell.clone())?;
+        Ok(DiskThreads { writer, reader, preparer, tell, done })
     }
 }
 
@@ -55,13 +62,14 @@ impl Disk for DiskThreads {
     fn begin(&mut self, op: OpId, request: DiskRequest) {
         let worker = match &request {
             DiskRequest::Write { .. } | DiskRequest::Sync { .. } => &self.writer,
+            DiskRequest::Read { .. } => &self.reader,
             DiskRequest::List
             | DiskRequest::Create { .. }
             | DiskRequest::Reserve { .. }
             | DiskRequest::SyncDirectory
-            | DiskRequest::Read { .. }
             | DiskRequest::Remove { .. }
-            | DiskRequest::FreeSpace => &self.companion,
+            | DiskRequest::Rename { .. }
+            | DiskRequest::FreeSpace => &self.preparer,
         };
         let sent = worker.orders.as_ref().is_some_and(|orders| orders.send((op, request)).is_ok());
         if !sent {
@@ -121,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn orders_for_both_threads_are_answered() {
+    async fn orders_for_all_threads_are_answered() {
         // If it failed, the core would wait for ever for a segment or a sync.
         let place = tempfile::tempdir().expect("a temporary directory can be made");
         let mut disk = DiskThreads::start(Directory::new(place.path(), Access::ReadWrite)).expect("starts");
@@ -137,5 +145,22 @@ mod tests {
         run(&mut disk, 5, DiskRequest::Sync { segment: SegmentNumber(9) })
             .await
             .expect_err("no such segment");
+    }
+
+    #[tokio::test]
+    async fn a_read_does_not_wait_for_a_segment_that_is_made() {
+        // If it failed, a subscriber that catches up would stand still each time the log needs another segment.
+        let place = tempfile::tempdir().expect("a temporary directory can be made");
+        let mut disk = DiskThreads::start(Directory::new(place.path(), Access::ReadWrite)).expect("starts");
+        let [small, large] = [1, 2].map(SegmentNumber);
+        for (op, segment) in [(1, small), (2, large)] {
+            run(&mut disk, op, DiskRequest::Create { segment }).await.expect("creates");
+        }
+        run(&mut disk, 3, DiskRequest::Reserve { segment: small, length: 8192 }).await.expect("reserves");
+        disk.begin(OpId(4), DiskRequest::Reserve { segment: large, length: 64 * 1024 * 1024 });
+        run(&mut disk, 5, DiskRequest::Read { segment: small, offset: 0, length: 1 }).await.expect("reads");
+        let (op, outcome) = poll_fn(|cx| disk.poll_done(cx)).await;
+        assert_eq!(op, OpId(4));
+        outcome.expect("reserves");
     }
 }

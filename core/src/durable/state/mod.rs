@@ -10,6 +10,7 @@
 
 mod apply;
 pub mod image;
+pub(crate) mod salvage;
 
 use super::page::Page;
 use super::place::Place;

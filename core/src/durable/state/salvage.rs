@@ -1,0 +1,142 @@
+//! For salvage: the state built from what is left of a store.
+
+use super::image::{Cursor, Spot};
+use super::{Session, State};
+use crate::durable::page::Page;
+use crate::durable::place::Place;
+use crate::durable::record::{ClientKey, Record};
+use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
+use crate::queue::Stage;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Entities looked at at once.
+const SPOTS: usize = 1024;
+
+/// Who refers to a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Referrer {
+    /// An entry of a client's queue.
+    Entry(ClientKey, QueueId, QueuePosition),
+    /// A topic of a virtual host.
+    Topic(usize, String),
+}
+
+impl State {
+    /// From here on everything is taken as it comes, as while a checkpoint is replayed, without one.
+    pub(crate) fn begin_salvage(&mut self) {
+        self.restoring = true;
+        self.messages.begin_restoring();
+    }
+
+    /// Whether the queue is there.
+    pub(crate) fn has_queue(&self, id: QueueId) -> bool {
+        self.queues.contains_key(&id)
+    }
+
+    /// Leaves positions out, so that an entry can be put at this one; the first that was left out.
+    pub(crate) fn leave_out(&mut self, queue: QueueId, position: QueuePosition) -> Option<QueuePosition> {
+        self.queues.get_mut(&queue)?.queue.leave_out(position)
+    }
+
+    /// Whose queue it is.
+    pub(crate) fn owner(&self, queue: QueueId) -> Option<ClientKey> {
+        let owns = |id: &&SessionId| self.sessions.get(*id).is_some_and(|session| session.queue == queue);
+        let session = self.clients.values().find(owns)?;
+        self.sessions.get(session).map(|session| session.key.clone())
+    }
+
+    /// Sessions whose client has another one by now: the records that ended them are missing.
+    pub(crate) fn remove_replaced(&mut self, sessions: &BTreeSet<SessionId>) {
+        let held = |id: &SessionId, session: &Session| self.clients.get(&session.key) == Some(id);
+        let replaced = |id: &&SessionId| self.sessions.get(*id).is_some_and(|session| !held(id, session));
+        let replaced: Vec<SessionId> = sessions.iter().filter(replaced).copied().collect();
+        for session in replaced {
+            self.apply(Record::SessionRemoved { session, at: Default::default() }, Lsn::NONE, None);
+        }
+        self.bury(usize::MAX);
+    }
+
+    /// Everybody who refers to a message that `is_missing`.
+    pub(crate) fn referrers(&self, is_missing: impl Fn(MessageId) -> bool) -> Vec<(MessageId, Referrer)> {
+        let mut found = Vec::new();
+        for (key, session) in &self.clients {
+            let Some(session) = self.sessions.get(session) else { continue };
+            let Some(home) = self.queues.get(&session.queue) else { continue };
+            let queued = home.queue.iter().filter(|entry| entry.stage == Stage::Queued);
+            for entry in queued.filter(|entry| is_missing(entry.message)) {
+                found.push((entry.message, Referrer::Entry(key.clone(), session.queue, entry.position)));
+            }
+        }
+        for (number, vhost) in self.vhosts.iter().enumerate() {
+            for (topic, retained) in vhost.retained.iter().filter(|(_, r)| is_missing(r.message)) {
+                found.push((retained.message, Referrer::Topic(number, topic.into())));
+            }
+        }
+        found
+    }
+
+    /// Forgets a reference to a message.
+    pub(crate) fn forget(&mut self, message: MessageId, referrer: &Referrer) {
+        match referrer {
+            Referrer::Entry(_, queue, position) => {
+                let (queue, position) = (*queue, *position);
+                self.apply(Record::Settled { queue, position }, Lsn::NONE, None);
+            }
+            Referrer::Topic(vhost, topic) => {
+                if self.vhosts[*vhost].retained.clear(topic, Lsn::NONE).is_some() {
+                    self.messages.release(message);
+                }
+            }
+        }
+    }
+
+    /// The message lies there, as a record says that was found elsewhere.
+    pub(crate) fn found(&mut self, message: MessageId, content: crate::message::Message, place: Place) {
+        self.messages.insert(message, content, Some(place), 0);
+    }
+
+    /// The next messages of the table, from this stretch on, with their places; where to go on.
+    pub(crate) fn next_messages(&self, from: u64) -> (Vec<(MessageId, Place)>, Option<u64>) {
+        let Some(number) = self.messages.table.numbers_from(from).next() else { return (Vec::new(), None) };
+        let chunk = self.messages.table.chunk(number).into_iter();
+        let messages = chunk.flat_map(|chunk| chunk.iter(number));
+        let placed = messages.filter_map(|(id, known)| Some((id, known.place?)));
+        (placed.collect(), Some(number + 1))
+    }
+
+    /// Nothing of it has an image: the next checkpoint makes them all.
+    pub(crate) fn forget_images(&mut self) {
+        let mut cursor = Cursor::START;
+        while cursor != Cursor::End {
+            let (spots, next) = self.next_spots(cursor, SPOTS);
+            spots.iter().for_each(|spot| self.forget_image(spot));
+            cursor = next;
+        }
+    }
+
+    fn forget_image(&mut self, spot: &Spot) {
+        let page = match spot {
+            Spot::Session(id) => self.sessions.get_mut(id).map(|session| &mut session.page),
+            Spot::Subscriptions(id) => {
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.subscription_pages = Vec::new();
+                    session.subscriptions_changed = true;
+                }
+                return;
+            }
+            Spot::Queue(id, number) => {
+                let home = self.queues.get_mut(id);
+                home.and_then(|home| home.queue.chunk_mut(*number)).map(|chunk| &mut chunk.page)
+            }
+            Spot::Messages(number) => self.messages.table.chunk_mut(*number).map(|chunk| &mut chunk.page),
+            Spot::Retained(vhost, page) => self.vhosts[*vhost].retained.page_mut(*page),
+            Spot::Will(key) => self.will_pages.get_mut(key),
+        };
+        if let Some(page) = page {
+            *page = Page::default();
+            page.touch();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `vowmq backup`: a copy of a store, also of one whose broker runs; it is opened to see that it holds.
+
+use super::Failure;
+use super::salvage::make_empty;
+use super::stopped_store::StoppedStore;
+use crate::disk::backup::copy_segments;
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::Path;
+use vowmq_core::durable::salvage::{Loss, Salvage};
+
+/// Times that a copy is made before the store itself must be to blame.
+const ATTEMPTS: usize = 3;
+
+pub(super) fn backup(data_dir: &Path, to: &Path) -> Result<(), Failure> {
+    if !data_dir.is_dir() {
+        return Err(Failure(format!("{}: there is no such directory", data_dir.display())));
+    }
+    let _lock = make_empty(to)?;
+    let mut why = Failure(String::new());
+    for _ in 0..ATTEMPTS {
+        let copied = copy_segments(data_dir, to)
+            .map_err(|error| Failure(format!("{}: {error}", data_dir.display())))?;
+        let copy = StoppedStore::unlocked(to);
+        match verify(&copy) {
+            Ok(state) => {
+                let (segments, bytes) = (copied.segments, copied.bytes);
+                writeln!(
+                    stdout(),
+                    "backup: {segments} segments, {bytes} bytes in {}\n{state}",
+                    to.display()
+                )?;
+                return Ok(());
+            }
+            Err(failure) => why = failure,
+        }
+        remove_segments(to)?;
+    }
+    let Failure(why) = why;
+    Err(Failure(format!("the copy does not hold, and neither did {} before it: {why}", ATTEMPTS - 1)))
+}
+
+/// Opens the copy and reads every message; what it holds.
+fn verify(copy: &StoppedStore) -> Result<String, Failure> {
+    let recovered = copy.recover().map_err(|refusal| copy.refused(&refusal))?;
+    let report = recovered.report;
+    let mut left = Salvage::of(recovered.broker);
+    left.read_messages(&mut |request| copy.execute(&request));
+    if let Some(loss) = left.losses.iter().find(|loss| matches!(loss, Loss::Body { .. })) {
+        return Err(Failure(loss.to_string()));
+    }
+    Ok(format!(
+        "state: {} sessions, {} queues, {} messages, {} retained, {} wills",
+        report.sessions, report.queues, report.messages, report.retained, report.wills
+    ))
+}
+
+fn remove_segments(directory: &Path) -> Result<(), Failure> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
