@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// All marks: the name, and what it means that it was reached.
-pub const MARKS: [(&str, &str); 60] = [
+pub const MARKS: [(&str, &str); 61] = [
     ("batch gathers behind a write", "records came while a batch was on its way to the disk"),
     ("batch full", "a record went into a batch of its own because the one before was full"),
     ("lazy write", "records that nobody waits for were written after their time"),
@@ -65,6 +65,7 @@ pub const MARKS: [(&str, &str); 60] = [
     ("message read back", "messages were read back from the disk"),
     ("message unreadable", "a message was wrong every time it was read"),
     ("delivery waits for a read", "a delivery waited for a message that was not in memory"),
+    ("retained message waits for a read", "a retained message owed to a subscription was not in memory"),
     ("recovered from a checkpoint", "recovery began at a checkpoint"),
     ("checkpoint replayed", "recovery applied records that the images of a checkpoint may have already"),
     ("leftover segment", "recovery found a segment that the checkpoint does not need"),

@@ -97,7 +97,7 @@ impl Broker {
         self.pieces += seen as u64;
         if let Some((first, _)) = absent.first() {
             if !self.fetches.is_waiting(Reader::Owed(id), *first) {
-                reached!("delivery waits for a read");
+                reached!("retained message waits for a read");
                 self.fetch(Reader::Owed(id), absent);
             }
             return None;

@@ -310,7 +310,10 @@ fn b87_a_crash_while_a_segment_is_made_harms_nothing() {
     for length in [0, 1, 4095, 4096, 64 * 1024] {
         let mut disk = run.disk.clone();
         let bytes = vec![0; length];
-        disk.files.insert(last.next(), File { written: bytes.clone(), durable: bytes, entry: true });
+        disk.files.insert(
+            last.next(),
+            File { written: bytes.clone(), durable: bytes, entry: true, ..File::default() },
+        );
         for survival in [Survival::Nothing, Survival::Everything] {
             let mut disk = disk.clone();
             disk.power_cut(survival);

@@ -246,7 +246,7 @@ fn retained_qos0_messages_keep_their_order_when_one_had_to_wait() {
     // Broken: on a full disk a retained value waits, room comes, a newer value passes it, and the older one stays.
     // [MQTT-4.6.0-6], [MQTT-3.3.1-7]
     let mut settings = settings();
-    settings.limits.memory_bytes = 20 * (1000 + 4 + 256 + 64); // body, topic, the message, its place in a queue
+    settings.limits.memory_bytes = 20 * (1000 + 4 + 160 + 32 + 8); // body, topic, the message, its place in a queue
     let mut run = Run::with(settings);
     let (subscriber, _) = accepted(&mut run, "sub", true);
     subscribe(&mut run, subscriber, &[("fill", 1)]);

@@ -46,6 +46,11 @@ impl Compacting {
         self.moving.is_none()
     }
 
+    /// Segments that the next checkpoint frees.
+    pub(super) fn emptied_count(&self) -> usize {
+        self.emptied.len()
+    }
+
     /// Whether the next checkpoint moves the images of the segment.
     pub(super) fn moves_images_of(&self, segment: SegmentNumber) -> bool {
         self.emptied.contains(&segment)
@@ -63,11 +68,16 @@ impl Compacting {
 }
 
 impl Broker {
-    /// Chooses the segment of which least is needed.
-    pub(super) fn begin_compaction(&mut self) {
-        let Some(last) = &self.upkeep.last else { return };
+    /// Whether there is a segment to move messages out of.
+    pub(super) fn has_candidate(&self) -> bool {
+        self.candidate().is_some()
+    }
+
+    /// The segment of which least is needed, if there is enough to be won.
+    fn candidate(&self) -> Option<SegmentNumber> {
+        let last = self.upkeep.last.as_ref()?;
         if !self.log.has_next_segment() {
-            return; // what is left of the current segment is for others
+            return None; // what is left of the current segment is for others
         }
         let (begin, compaction) = (last.begin.segment, &self.upkeep.compaction);
         let needed = |segment| self.state.messages.usage().of(segment) + self.upkeep.image_bytes(segment);
@@ -77,7 +87,11 @@ impl Broker {
                 && !compaction.emptied.contains(segment)
                 && needed(*segment) < self.log.segment_bytes() / 10 * 9
         });
-        let Some(segment) = candidates.min_by_key(|segment| needed(*segment)) else { return };
+        candidates.min_by_key(|segment| needed(*segment))
+    }
+
+    pub(super) fn begin_compaction(&mut self) {
+        let Some(segment) = self.candidate() else { return };
         reached!("compaction begun");
         let found = VecDeque::new();
         let moving = Moving { segment, from: Some(0), found, reading: Vec::new() };

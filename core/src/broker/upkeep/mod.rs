@@ -31,6 +31,10 @@ pub(crate) struct Upkeep {
     last: Option<Last>,
     /// Bytes written to the log when it was begun.
     written_at_begin: u64,
+    /// Bytes of the store's files then.
+    files_at_begin: u64,
+    /// What it brought was no less than what it cost: nothing is done for space alone before so much is written.
+    rests_until: u64,
     /// Segments that go as soon as nothing reads them any more.
     freed: Vec<SegmentNumber>,
     /// `Work::Upkeep` is in the list.
@@ -122,7 +126,7 @@ impl Broker {
         if self.upkeep.checkpoint.is_idle() && self.is_checkpoint_due() {
             self.begin_checkpoint();
         }
-        if self.upkeep.compaction.is_idle() && self.upkeep.checkpoint.is_idle() && self.is_crowded() {
+        if self.upkeep.compaction.is_idle() && self.upkeep.checkpoint.is_idle() && self.is_moving_due() {
             self.begin_compaction();
         }
     }
@@ -134,17 +138,34 @@ impl Broker {
             bytes => bytes,
         };
         // On a full disk only what brings space back is worth its own.
-        (since >= every && !self.log.is_full()) || (self.is_crowded() && self.would_free_a_segment())
+        (since >= every && !self.log.is_full())
+            || (self.is_crowded() && !self.is_moving_due() && self.would_free_a_segment())
+    }
+
+    /// Whether one more segment's messages are to be moved before a checkpoint frees what was emptied.
+    fn is_moving_due(&self) -> bool {
+        let emptied = self.upkeep.compaction.emptied_count();
+        let most = if self.log.is_full() { 1 } else { EMPTIED_MAX };
+        let goes = emptied as u64 * self.log.segment_bytes();
+        emptied < most && self.is_crowded_without(goes) && self.has_candidate()
     }
 
     /// Whether the files take more than they may for what is needed of them.
     fn is_crowded(&self) -> bool {
+        self.is_crowded_without(0)
+    }
+
+    /// The same, when so many bytes of them are gone.
+    fn is_crowded_without(&self, bytes: u64) -> bool {
+        if self.log.written.bytes < self.upkeep.rests_until {
+            return false;
+        }
         let live =
             self.state.messages.usage().total() + self.upkeep.last.as_ref().map_or(0, |l| l.usage.total());
         // On a full disk every byte counts.
         let percent = if self.log.is_full() { 110 } else { self.settings.limits.disk_percent };
         let bound = (live / 100).saturating_mul(percent) + SEGMENTS_KEPT * self.log.segment_bytes();
-        self.log.file_bytes() > bound
+        self.log.file_bytes().saturating_sub(bytes) > bound
     }
 
     /// Whether a checkpoint would leave a segment without anything that is needed.
@@ -175,6 +196,9 @@ impl Broker {
         self.free_segments();
     }
 }
+
+/// Segments that are emptied before a checkpoint frees them, at the most.
+const EMPTIED_MAX: usize = 4;
 
 /// Segments that a store may have beside what is needed, less the one whose freeing is under way.
 const SEGMENTS_KEPT: u64 = 3;

@@ -492,7 +492,7 @@ impl Recovery {
     fn prepared_segment(&mut self) -> Option<SegmentNumber> {
         let bytes = self.settings.segment_bytes;
         let file = self.files.last_mut().filter(|file| file.blank && file.length == bytes)?;
-        file.blank = false;
+        (file.blank, file.unwritten) = (false, false);
         reached!("prepared segment used");
         Some(file.segment)
     }

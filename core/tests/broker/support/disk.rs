@@ -2,9 +2,12 @@
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use vowmq_core::durable::codec;
+use vowmq_core::durable::place::Place;
 use vowmq_core::ids::SegmentNumber;
 use vowmq_core::input::{DiskError, DiskErrorKind, DiskReply};
 use vowmq_core::limits::Settings;
+use vowmq_core::message::Message;
 use vowmq_core::output::DiskRequest;
 
 pub const SECTOR: usize = 4096;
@@ -17,6 +20,8 @@ pub struct File {
     pub durable: Vec<u8>,
     /// Whether its entry in the directory is durable.
     pub entry: bool,
+    /// What an earlier use of it has left, which may be written over.
+    pub left: Vec<u8>,
 }
 
 /// Files, and faults to come.
@@ -106,7 +111,8 @@ impl Disk {
             DiskRequest::Rename { from, to } => {
                 let file = self.files.remove(from).expect("only files that exist get another number");
                 self.removed.insert(*from, file.clone());
-                let before = self.files.insert(*to, File { entry: false, ..file });
+                let left = file.written.clone();
+                let before = self.files.insert(*to, File { entry: false, left, ..file });
                 assert!(before.is_none(), "segment {to} is there already");
                 Ok(DiskReply::Done)
             }
@@ -132,14 +138,26 @@ impl Disk {
         let offset = offset as usize;
         assert!(offset.is_multiple_of(SECTOR) && bytes.len().is_multiple_of(SECTOR), "whole sectors only");
         assert!(offset + bytes.len() <= file.written.len(), "inside the reserved length only");
-        let over = &file.durable[offset..offset + bytes.len()];
-        assert!(over.iter().all(|&byte| byte == 0), "a sector that was synced is never written again");
+        let range = offset..offset + bytes.len();
+        let over = &file.durable[range.clone()];
+        let left = file.left.get(range) == Some(over);
+        assert!(
+            left || over.iter().all(|&byte| byte == 0),
+            "a sector that was synced is never written again"
+        );
         file.written[offset..offset + bytes.len()].copy_from_slice(&bytes);
     }
 
     fn sync(&mut self, segment: SegmentNumber) {
         let file = self.files.get_mut(&segment).expect("it was created");
         file.durable = file.written.clone();
+    }
+
+    /// The message that lies there.
+    pub fn message(&self, place: Place) -> Message {
+        let file = &self.files[&place.segment].written;
+        let bytes = &file[place.offset as usize..place.offset as usize + place.length as usize];
+        codec::read_message(bytes, place.checksum).expect("it is what was written")
     }
 
     /// Sectors that are written and not durable.

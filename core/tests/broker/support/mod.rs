@@ -20,6 +20,7 @@ pub fn settings() -> Settings {
     settings.limits.packet_bytes = 20_000;
     settings.limits.connect_bytes = 4096;
     settings.limits.free_bytes = 0;
+    settings.limits.reserve_segments = 0;
     settings
 }
 
