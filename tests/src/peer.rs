@@ -163,11 +163,16 @@ impl Peer {
         }
     }
 
-    /// The next message, not acknowledged.
+    /// The next message, not acknowledged; what belongs to earlier messages is answered on the way.
     pub fn look(&mut self, patience: Duration) -> Option<Came> {
-        match self.next(patience)? {
-            Packet::Publish(publish) => Some(came(publish)),
-            other => panic!("unexpected: {other:?}"),
+        loop {
+            match self.next(patience)? {
+                Packet::Publish(publish) => return Some(came(publish)),
+                Packet::PubRel(release) => {
+                    self.send(|out| v4::PubComp::new(release.pkid).write(out))?;
+                }
+                other => panic!("unexpected: {other:?}"),
+            }
         }
     }
 
