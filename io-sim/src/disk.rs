@@ -91,6 +91,7 @@ impl Disk {
             | DiskRequest::Create { .. }
             | DiskRequest::Reserve { .. }
             | DiskRequest::Remove { .. }
+            | DiskRequest::Rename { .. }
             | DiskRequest::FreeSpace => {}
         }
         let before = self.in_flight.insert(op, Operation { request, failing: None, lie: None });
@@ -108,6 +109,11 @@ impl Disk {
         let Some(operation) = self.in_flight.get_mut(&op) else { return false };
         operation.failing = Some(pages);
         matches!(operation.request, DiskRequest::Write { .. })
+    }
+
+    /// Whether the operation under way only reads.
+    pub(crate) fn is_read(&self, op: OpId) -> bool {
+        self.in_flight.get(&op).is_some_and(|o| matches!(o.request, DiskRequest::Read { .. }))
     }
 
     /// Carries an operation out.
@@ -225,6 +231,7 @@ impl Disk {
                 Some(_) => Ok(DiskReply::Done),
                 None => Err(error(DiskErrorKind::NotFound, *segment, "no such file or directory")),
             },
+            DiskRequest::Rename { from, to } => self.rename(*from, *to),
             DiskRequest::FreeSpace => Ok(DiskReply::FreeSpace(if self.full { 0 } else { 1 << 40 })),
         }
     }
@@ -246,6 +253,7 @@ impl Disk {
             DiskRequest::Create { segment }
             | DiskRequest::Reserve { segment, .. }
             | DiskRequest::Read { segment, .. }
+            | DiskRequest::Rename { from: segment, .. }
             | DiskRequest::Remove { segment } => *segment,
             DiskRequest::List | DiskRequest::SyncDirectory | DiskRequest::FreeSpace => SegmentNumber(0),
         };
@@ -263,7 +271,10 @@ impl Disk {
                 DiskRequest::Write { segment, offset, chunks, .. } => {
                     let _ = self.write(segment, offset, &chunks);
                 }
-                DiskRequest::Create { .. } | DiskRequest::Reserve { .. } | DiskRequest::Remove { .. } => {
+                DiskRequest::Create { .. }
+                | DiskRequest::Reserve { .. }
+                | DiskRequest::Rename { .. }
+                | DiskRequest::Remove { .. } => {
                     let _ = self.carry_out(&operation.request);
                 }
                 DiskRequest::List
@@ -282,6 +293,18 @@ impl Disk {
         let inode = self.files.last_key_value().map_or(1, |(inode, _)| inode + 1);
         self.files.insert(inode, File::default());
         self.entries.insert(segment, inode);
+        Ok(DiskReply::Done)
+    }
+
+    /// What is in the file may be written over from now on.
+    fn rename(&mut self, from: SegmentNumber, to: SegmentNumber) -> Result<DiskReply, DiskError> {
+        if self.entries.contains_key(&to) {
+            return Err(error(DiskErrorKind::AlreadyExists, to, "file exists"));
+        }
+        self.file(from)?.give_up();
+        if let Some(inode) = self.entries.remove(&from) {
+            self.entries.insert(to, inode);
+        }
         Ok(DiskReply::Done)
     }
 
@@ -324,22 +347,28 @@ impl Disk {
 
     /// Every change of a name that was not synced survives or is undone.
     fn cut_entries(&mut self, cut: &mut Cut<'_>, tell: &mut impl FnMut(Left)) {
-        let names: BTreeSet<SegmentNumber> =
+        let mut names: BTreeSet<SegmentNumber> =
             self.entries.keys().chain(self.durable_entries.keys()).copied().collect();
-        for name in names {
+        while let Some(name) = names.pop_first() {
             let (now, durable) = (self.entries.get(&name).copied(), self.durable_entries.get(&name).copied());
             if now == durable {
                 continue;
             }
+            // A rename is one change: the file has the one name or the other.
+            let inode = now.or(durable);
+            let other = names.iter().copied().find(|other| {
+                let (now, durable) = (self.entries.get(other), self.durable_entries.get(other));
+                now != durable && [now, durable].contains(&inode.as_ref())
+            });
+            other.map(|other| names.remove(&other));
             let kept = cut.keeps_name();
             tell(Left::Name(name, kept));
-            if !kept {
-                continue;
+            for changed in [Some(name), other].into_iter().flatten().filter(|_| kept) {
+                match self.entries.get(&changed) {
+                    Some(inode) => self.durable_entries.insert(changed, *inode),
+                    None => self.durable_entries.remove(&changed),
+                };
             }
-            match now {
-                Some(inode) => self.durable_entries.insert(name, inode),
-                None => self.durable_entries.remove(&name),
-            };
         }
         self.entries = self.durable_entries.clone();
     }
@@ -370,6 +399,7 @@ pub(crate) fn in_words(request: &DiskRequest) -> String {
         | DiskRequest::SyncDirectory
         | DiskRequest::Read { .. }
         | DiskRequest::Remove { .. }
+        | DiskRequest::Rename { .. }
         | DiskRequest::FreeSpace => format!("{request:?}"),
     }
 }

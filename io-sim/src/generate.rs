@@ -108,6 +108,10 @@ fn broker(draws: &mut Draws) -> BrokerSettings {
         queue_refuses: draws.percent(20),
         message_events: draws.percent(20),
         session_expiry_ms: if draws.percent(15) { *draws.pick(&[100, 100, 300, 1000]) } else { 0 },
+        cache_bytes: *draws.pick(&[0, 500, 4096, 1 << 20]),
+        checkpoint_bytes: *draws.pick(&[4096, 20_000, 60_000]),
+        disk_percent: *draws.pick(&[110, 150, 200]),
+        reserve_segments: draws.between(0, 3),
         ..BrokerSettings::default()
     }
 }

@@ -5,6 +5,7 @@
 //! if the power went now; `world/wire.rs` holds every byte that leaves against it.
 
 mod facts;
+mod image;
 
 use crate::disk::Disk;
 use crate::payload::MessageKey;
@@ -13,11 +14,32 @@ use std::collections::BTreeMap;
 use vowmq_core::durable::SECTOR;
 use vowmq_core::durable::batch::{self, BATCH_HEADER};
 use vowmq_core::durable::codec;
+use vowmq_core::durable::place::Place;
+use vowmq_core::durable::record::{Checkpoint, Record};
 use vowmq_core::durable::segment::{self, FirstSector, SegmentHeader};
 use vowmq_core::ids::{Lsn, RecoveryCount, SegmentNumber, StoreId};
 
 /// Bytes of a segment's header that mean something.
-const HEADER_BYTES: u64 = 80;
+const HEADER_BYTES: u64 = 96;
+
+/// What a place on the disk is needed for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// This record, and those behind it: recovery reads them.
+    Record(Lsn),
+    /// The checkpoint that recovery begins with.
+    Checkpoint,
+    /// Nothing that recovery reads: at the most a message.
+    Message,
+}
+
+/// A checkpoint as its record says.
+struct Point {
+    /// Where replay begins.
+    begin: (SegmentNumber, u64),
+    /// Its own record, its listings and images: segment, offset, end.
+    parts: Vec<(SegmentNumber, u64, u64)>,
+}
 
 /// What is on the platter.
 pub(crate) struct Ledger {
@@ -32,6 +54,10 @@ pub(crate) struct Ledger {
     news: News,
     /// Where each batch stands: its end, padding aside, and its first record.
     extents: BTreeMap<(SegmentNumber, u64), (u64, Lsn)>,
+    /// Checkpoints that are complete, by the batch that completes them.
+    points: BTreeMap<(SegmentNumber, u64), Point>,
+    /// The one that recovery would begin with.
+    in_force: Option<(SegmentNumber, u64)>,
     /// The disk has lied: what it says proves nothing any more.
     blind: bool,
 }
@@ -45,6 +71,8 @@ pub(crate) struct News {
     pub(crate) dropped: Vec<(MessageKey, Box<str>)>,
     /// Packet ids whose messages left a client's queue because it had acknowledged them.
     pub(crate) settled: Vec<(Box<str>, u16)>,
+    /// An image of a checkpoint that does not say what the records before it say, in words.
+    pub(crate) wrong_image: Option<String>,
     /// The longest queue that a message was put into, and its client.
     pub(crate) longest: Option<(usize, Box<str>)>,
 }
@@ -60,6 +88,8 @@ impl Ledger {
             facts: Facts::default(),
             news: News::default(),
             extents: BTreeMap::new(),
+            points: BTreeMap::new(),
+            in_force: None,
             blind: false,
         }
     }
@@ -102,15 +132,62 @@ impl Ledger {
         ))
     }
 
-    /// The first record that is lost when these bytes of a segment are; none if no record needs them.
-    pub(crate) fn first_needing(&self, segment: SegmentNumber, from: u64, to: u64) -> Option<Lsn> {
-        let mut batches = self.extents.range((segment, 0)..(SegmentNumber(segment.0 + 1), 0));
+    /// What these bytes of a segment are needed for.
+    pub(crate) fn need(&self, segment: SegmentNumber, from: u64, to: u64) -> Need {
+        let point = self.in_force.and_then(|at| self.points.get(&at));
+        let begin = point.map_or((SegmentNumber(0), 0), |point| point.begin);
+        let batches = self.extents.range((segment, 0)..(SegmentNumber(segment.0 + 1), 0));
+        let mut replayed = batches.filter(|(at, _)| **at >= begin);
         if from < HEADER_BYTES {
             // What is yet to be written there needs it as well.
             let coming = (segment == self.place.0).then_some(self.expected);
-            return batches.next().map(|(_, (_, first))| *first).or(coming);
+            let chain = segment > begin.0 || segment == self.place.0;
+            let first = replayed.next().map(|(_, (_, first))| *first).or(coming).filter(|_| chain);
+            return first.map_or(Need::Message, Need::Record);
         }
-        batches.find(|((_, begin), (end, _))| *begin < to && *end > from).map(|(_, (_, first))| *first)
+        if let Some((_, (_, first))) = replayed.find(|((_, begin), (end, _))| *begin < to && *end > from) {
+            return Need::Record(*first);
+        }
+        let parts = point.into_iter().flat_map(|point| &point.parts);
+        let mut parts = parts.filter(|(of, begin, end)| *of == segment && *begin < to && *end > from);
+        if parts.next().is_some() { Need::Checkpoint } else { Need::Message }
+    }
+
+    /// The first record that recovery reads.
+    pub(crate) fn replay_begins(&self) -> Lsn {
+        let point = self.in_force.and_then(|at| self.points.get(&at));
+        let begin = point.map_or((SegmentNumber(0), 0), |point| point.begin);
+        self.extents.range(begin..).next().map_or(self.expected, |(_, (_, first))| *first)
+    }
+
+    fn note_checkpoint(&mut self, disk: &Disk, at: (SegmentNumber, u64), end: u64, checkpoint: &Checkpoint) {
+        let part = |place: &Place| (place.segment, place.offset, place.offset + u64::from(place.length));
+        let mut parts: Vec<_> = checkpoint.listings.iter().map(part).collect();
+        for place in &checkpoint.listings {
+            let sectors = (place.offset / SECTOR, (place.offset + u64::from(place.length)).div_ceil(SECTOR));
+            let bytes = disk.platter(place.segment, sectors.0 * SECTOR, (sectors.1 - sectors.0) * SECTOR);
+            let from = (place.offset % SECTOR) as usize;
+            let record = bytes.and_then(|bytes| codec::decode(bytes, from).ok());
+            if let Some((Record::Listing(places), ..)) = record {
+                parts.extend(places.iter().map(part));
+            }
+        }
+        parts.push((at.0, at.1, end));
+        let begin = (checkpoint.begin.segment, checkpoint.begin.offset);
+        self.points.insert(at, Point { begin, parts });
+    }
+
+    /// A batch says that recovery would begin with this checkpoint.
+    fn enforce(&mut self, at: (SegmentNumber, u64)) {
+        if self.in_force == Some(at) {
+            return;
+        }
+        self.in_force = Some(at);
+        self.points.retain(|other, _| *other >= at);
+        if let Some(point) = self.points.get(&at) {
+            let begin = point.begin;
+            self.extents.retain(|place, _| *place >= begin);
+        }
     }
 
     fn read_batch(&mut self, disk: &Disk) -> bool {
@@ -130,16 +207,26 @@ impl Ledger {
             return false;
         }
         let mut at = BATCH_HEADER;
+        let end = offset + batch.bytes.len() as u64;
+        let names = header.checkpoint;
+        let mut completes = None;
         for _ in 0..header.records {
             let Ok((record, _, next)) = codec::decode(batch.bytes, at) else { return false };
+            if let Record::Checkpoint(checkpoint) = &record {
+                completes = Some(checkpoint.clone());
+            }
             self.facts.apply(record, &mut self.news);
             self.expected = self.expected.next();
             at = next;
         }
-        let end = offset + batch.bytes.len() as u64;
         self.extents.insert(self.place, (end, header.first));
         self.previous = batch.checksum;
-        self.place.1 += batch.padded();
+        let (place, padded) = (self.place, batch.padded());
+        if let Some(checkpoint) = completes {
+            self.note_checkpoint(disk, place, end, &checkpoint);
+        }
+        names.into_iter().for_each(|at| self.enforce(at));
+        self.place.1 += padded;
         true
     }
 

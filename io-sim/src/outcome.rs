@@ -54,6 +54,8 @@ pub enum Checker {
     Will,
     /// Something did not come to an end in time.
     Progress,
+    /// An image of a checkpoint does not say what the records before it say.
+    Image,
     /// A recovery did not go on where the synced records end.
     Recovery,
     /// The broker refused to start over a store that was not damaged, or named the wrong records.

@@ -286,6 +286,9 @@ impl Recording {
             DiskRequest::Remove { segment } => {
                 ("remove", Some(*segment), format!("remove segment {segment}"))
             }
+            DiskRequest::Rename { from, to } => {
+                ("rename", Some(*to), format!("use segment {from} again as segment {to}"))
+            }
             DiskRequest::FreeSpace => ("free space", None, "ask for free space".to_owned()),
         };
         let sync = verb == "sync" || matches!(request, DiskRequest::Write { sync: true, .. });

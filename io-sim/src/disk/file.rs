@@ -24,6 +24,8 @@ pub(crate) struct File {
     dirty: BTreeMap<usize, Dirty>,
     /// An earlier life of the broker has had it: where anything of that is left, it is not to be written to.
     sealed: bool,
+    /// What stood in it when it was given up to be used again: that may be written over.
+    given_up: Vec<u8>,
 }
 
 /// A sector whose newest contents are not durable.
@@ -101,12 +103,17 @@ impl File {
 
     /// Why a write there breaks the promise that nothing is written twice, or behind a tear; none if it keeps it.
     pub(crate) fn forbids(&mut self, offset: usize, length: usize) -> Option<&'static str> {
-        let written =
-            |bytes: &[u8]| bytes.chunks(BLOCK).any(|block| block.iter().fold(0, |all, byte| all | byte) != 0);
-        if written(&self.cache[offset..offset + length]) {
+        let written = |from: usize, bytes: &[u8]| {
+            bytes.chunks(BLOCK).enumerate().any(|(index, block)| {
+                let at = from + index * BLOCK;
+                let left = self.given_up.get(at..at + block.len()) == Some(block);
+                !left && block.iter().fold(0, |all, byte| all | byte) != 0
+            })
+        };
+        if written(offset, &self.cache[offset..offset + length]) {
             return Some("it overwrites what stands there");
         }
-        if self.sealed && written(&self.cache) {
+        if self.sealed && written(0, &self.cache) {
             return Some("it goes on in a segment that a broker wrote to before it was restarted");
         }
         self.sealed = false;
@@ -116,6 +123,12 @@ impl File {
     /// The broker's life is over.
     pub(crate) fn seal(&mut self) {
         self.sealed = true;
+    }
+
+    /// It is to be used again: what stands in it is nobody's any more.
+    pub(crate) fn give_up(&mut self) {
+        self.given_up.clone_from(&self.cache);
+        self.sealed = false;
     }
 
     /// Writes at a sector's beginning, inside the length.

@@ -19,11 +19,12 @@ pub(crate) struct Facts {
     retained: BTreeMap<Box<str>, (MessageId, Option<MessageKey>)>,
     /// By client.
     wills: BTreeMap<Box<str>, Option<MessageKey>>,
+    messages: BTreeMap<MessageId, MessageKey>,
 }
 
 /// A durable session.
 pub(crate) struct SessionFacts {
-    client: Box<str>,
+    pub(super) client: Box<str>,
     queue: QueueId,
     /// Its client is there, as far as the records know.
     pub(crate) attached: bool,
@@ -32,15 +33,16 @@ pub(crate) struct SessionFacts {
     /// QoS 2 packet ids of its client that are taken.
     pub(crate) received: BTreeSet<u16>,
     /// Positions below it may be delivered.
-    horizon: u64,
+    pub(super) horizon: u64,
     /// The position that the next entry gets.
-    next: u64,
-    entries: BTreeMap<u64, EntryFacts>,
+    pub(super) next: u64,
+    pub(super) entries: BTreeMap<u64, EntryFacts>,
 }
 
 /// A message in a queue.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryFacts {
+    pub(super) message: MessageId,
     key: Option<MessageKey>,
     /// The client's PUBREC is on the disk.
     pub(crate) releasing: bool,
@@ -50,6 +52,19 @@ impl Facts {
     /// The session of a client.
     pub(crate) fn session(&self, client: &str) -> Option<&SessionFacts> {
         self.of_client.get(client).and_then(|id| self.sessions.get(id))
+    }
+
+    pub(super) fn session_of(&self, session: SessionId) -> Option<&SessionFacts> {
+        self.sessions.get(&session)
+    }
+
+    pub(super) fn session_of_queue(&self, queue: QueueId) -> Option<&SessionFacts> {
+        self.of_queue.get(&queue).and_then(|session| self.sessions.get(session))
+    }
+
+    /// The message that a topic retains.
+    pub(super) fn retains(&self, topic: &str) -> Option<MessageId> {
+        self.retained.get(topic).map(|(message, _)| *message)
     }
 
     /// What a topic retains.
@@ -90,7 +105,7 @@ impl Facts {
             Record::RetainedQueued { session, entries, .. } => {
                 for (position, message, _) in entries {
                     let key = self.retained.values().find(|(id, _)| *id == message).and_then(|(_, key)| *key);
-                    self.with(session, |facts| facts.push(position, key));
+                    self.with(session, |facts| facts.push(position, message, key));
                 }
             }
             Record::Published(publication) => self.publish(&publication, news),
@@ -118,7 +133,18 @@ impl Facts {
                 self.wills.insert(key.client, payload::recognise(will.content.body()));
             }
             Record::WillRemoved { key } => drop(self.wills.remove(&key.client)),
+            Record::Image(image) => {
+                if let Err(text) = self.agrees_with(&image) {
+                    news.wrong_image.get_or_insert(text);
+                }
+            }
+            Record::Relocated { .. } | Record::Listing(_) | Record::Checkpoint(_) => {}
         }
+    }
+
+    /// Whose message it is.
+    pub(crate) fn key_of(&self, message: MessageId) -> Option<MessageKey> {
+        self.messages.get(&message).copied()
     }
 
     fn open(&mut self, session: SessionId, queue: QueueId, client: Box<str>, horizon: QueuePosition) {
@@ -149,7 +175,7 @@ impl Facts {
         let mut clients = Vec::new();
         for recipient in &publication.recipients {
             self.with_queue(recipient.queue, |facts| {
-                facts.push(recipient.position, key);
+                facts.push(recipient.position, publication.message, key);
                 clients.push(facts.client.clone());
                 let length = facts.entries.len();
                 if news.longest.as_ref().is_none_or(|(longest, _)| length > *longest) {
@@ -170,6 +196,7 @@ impl Facts {
             self.wills.remove(client);
         }
         if let Some(key) = key {
+            self.messages.insert(publication.message, key);
             news.stored.push((key, clients));
         }
     }
@@ -213,8 +240,8 @@ impl SessionFacts {
         self.subscriptions.is_empty() && self.entries.is_empty() && self.received.is_empty()
     }
 
-    fn push(&mut self, position: QueuePosition, key: Option<MessageKey>) {
-        self.entries.insert(position.0, EntryFacts { key, releasing: false });
+    fn push(&mut self, position: QueuePosition, message: MessageId, key: Option<MessageKey>) {
+        self.entries.insert(position.0, EntryFacts { message, key, releasing: false });
         self.next = self.next.max(position.0 + 1);
     }
 }

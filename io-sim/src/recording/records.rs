@@ -4,7 +4,7 @@ use crate::payload;
 use std::collections::BTreeMap;
 use vowmq_core::durable::batch::{self, BATCH_HEADER};
 use vowmq_core::durable::codec;
-use vowmq_core::durable::record::{Publication, Record, Retain};
+use vowmq_core::durable::record::{Image, Publication, Record, Retain};
 use vowmq_core::durable::segment::{self, FirstSector};
 use vowmq_core::ids::{MessageId, QueueId, QueuePosition, SessionId};
 
@@ -137,6 +137,27 @@ impl Records {
                 format!("{} leaves a will: {}", key.client, message.unwrap_or_default())
             }
             Record::WillRemoved { key } => format!("the will of {} is void", key.client),
+            Record::Relocated { message, .. } => format!("message {message} is written again"),
+            Record::Image(image) => self.image(image),
+            Record::Listing(places) => format!("{} images are listed", places.len()),
+            Record::Checkpoint(checkpoint) => {
+                format!("a checkpoint is complete: recovery begins in segment {}", checkpoint.begin.segment)
+            }
+        }
+    }
+
+    fn image(&self, image: &Image) -> String {
+        match image {
+            Image::Session { key, .. } => format!("image of the session of {}", key.client),
+            Image::Subscriptions { session, filters, .. } => {
+                format!("image of {} subscriptions of {}", filters.len(), self.client(*session))
+            }
+            Image::Queue { queue, entries, .. } => {
+                format!("image of {} entries in the queue of {}", entries.len(), self.owner(*queue))
+            }
+            Image::Messages { messages, .. } => format!("image of where {} messages lie", messages.len()),
+            Image::Retained { topics, .. } => format!("image of what {} topics retain", topics.len()),
+            Image::Will { key, .. } => format!("image of the will of {}", key.client),
         }
     }
 

@@ -33,6 +33,14 @@ pub struct BrokerSettings {
     pub message_events: bool,
     /// `Limits::session_expiry_ms`.
     pub session_expiry_ms: u64,
+    /// `Limits::cache_bytes`.
+    pub cache_bytes: u64,
+    /// `Limits::checkpoint_bytes`.
+    pub checkpoint_bytes: u64,
+    /// `Limits::disk_percent`.
+    pub disk_percent: u64,
+    /// `Limits::reserve_segments`.
+    pub reserve_segments: u64,
     /// When written data is forced to the disk.
     pub sync: Sync,
 }
@@ -95,6 +103,10 @@ impl Default for BrokerSettings {
             queue_refuses: false,
             message_events: true,
             session_expiry_ms: 0,
+            cache_bytes: 65_536,
+            checkpoint_bytes: 65_536,
+            disk_percent: 200,
+            reserve_segments: 3,
             sync: Sync::Always,
         }
     }
@@ -122,6 +134,10 @@ impl BrokerSettings {
                 queue_overflow: overflow,
                 session_expiry_ms: self.session_expiry_ms,
                 free_bytes: 0,
+                cache_bytes: self.cache_bytes,
+                checkpoint_bytes: self.checkpoint_bytes,
+                disk_percent: self.disk_percent,
+                reserve_segments: self.reserve_segments,
                 ..Limits::default()
             },
             sync: match self.sync {

@@ -3,18 +3,20 @@
 //! torn tail, or where nothing that was damaged is needed.
 
 use super::World;
-use crate::ledger;
+use crate::ledger::{self, Need};
 use crate::outcome::Checker;
 use vowmq_core::Refusal;
-use vowmq_core::ids::{Lsn, RecoveryCount, SegmentNumber};
+use vowmq_core::ids::{Lsn, MessageId, RecoveryCount, SegmentNumber};
 
 /// The damage.
 #[derive(Default)]
 pub(super) struct Damage {
-    /// The first record that is gone from the platter.
-    gone: Option<Lsn>,
-    /// The first record that this recovery was not shown.
-    hidden: Option<Lsn>,
+    /// Bytes that are not as they were written: segment, from, to.
+    places: Vec<(SegmentNumber, u64, u64)>,
+    /// The first record that was written elsewhere, or nowhere.
+    missing: Option<Lsn>,
+    /// Bytes that this recovery was shown as they were before.
+    hidden: Vec<(SegmentNumber, u64, u64)>,
     /// A header was changed, which may look as if a newer version had written it.
     header: bool,
     /// It happened after the recovery at hand had begun, which may have read the place before.
@@ -29,8 +31,9 @@ pub(super) struct Damage {
 }
 
 impl Damage {
-    fn first(&self) -> Option<Lsn> {
-        earlier(self.gone, self.hidden)
+    /// Whether anything was done to what is on the platter.
+    fn is_any(&self) -> bool {
+        !self.places.is_empty() || self.missing.is_some()
     }
 }
 
@@ -39,46 +42,80 @@ impl World<'_> {
     pub(super) fn take_in_harm(&mut self) {
         let Some(harm) = self.disk.take_harm() else { return };
         self.effects.count(harm.effect);
-        let lsn = harm
-            .place
-            .and_then(|(segment, from, length)| self.ledger.first_needing(segment, from, from + length));
+        let place = harm.place.map(|(segment, from, length)| (segment, from, from + length));
         self.trace.note("disk", &[], || {
-            let missing = harm.missing.or(lsn).map_or("nothing".to_owned(), |lsn| format!("record {lsn}"));
-            format!("lies ({}): gone is {missing}", harm.effect)
+            let missing = harm.missing.map_or("nothing".to_owned(), |lsn| format!("record {lsn}"));
+            format!("lies ({}): gone is {missing}, {place:?}", harm.effect)
         });
         match harm.missing {
             Some(missing) => {
-                self.damage.gone = earlier(self.damage.gone, earlier(Some(missing), lsn));
+                self.damage.missing = earlier(self.damage.missing, Some(missing));
+                self.damage.places.extend(place);
                 self.damage.fresh |= self.process.is_recovering();
                 self.ledger.blind();
                 self.model.disk_lies();
             }
+            // Who serves reads nothing but messages, and tries again.
+            None if !self.process.is_recovering() => {}
             None => {
-                self.damage.hidden = earlier(self.damage.hidden, lsn);
+                self.damage.hidden.extend(place);
                 self.damage.misled = true;
             }
         }
     }
 
+    /// A message is called unreadable: right only where something was done to the disk, and then it is named, and
+    /// nobody is owed it any more.
+    pub(super) fn called_unreadable(&mut self, message: MessageId, given_up: bool) {
+        self.effects.count("message unreadable");
+        if !given_up {
+            return;
+        }
+        if !self.damage.is_any() {
+            let text = format!("message {message} is called unreadable, and nothing was done to the disk");
+            return self.model.fail(Checker::Damage, "broker", text);
+        }
+        let key = self.ledger.facts().and_then(|facts| facts.key_of(message));
+        self.model.unreadable(key);
+    }
+
+    /// The first record that is gone and that recovery needs; `shown`: or that this recovery was not shown.
+    fn first_gone(&self, shown: bool) -> Option<Lsn> {
+        let begins = self.ledger.replay_begins();
+        let missing = self.damage.missing.filter(|lsn| self.ledger.facts().is_none() || *lsn >= begins);
+        let hidden = self.damage.hidden.iter().filter(|_| shown);
+        let records = self.damage.places.iter().chain(hidden).filter_map(|&(segment, from, to)| {
+            match self.ledger.need(segment, from, to) {
+                Need::Record(lsn) => Some(lsn),
+                Need::Checkpoint | Need::Message => None,
+            }
+        });
+        earlier(missing, records.min())
+    }
+
+    /// Whether the checkpoint that recovery begins with was damaged, or shown as it was not.
+    fn is_checkpoint_damaged(&self) -> bool {
+        let mut places = self.damage.places.iter().chain(&self.damage.hidden);
+        places.any(|&(segment, from, to)| self.ledger.need(segment, from, to) == Need::Checkpoint)
+    }
+
     /// A byte of a segment has rotted.
     pub(super) fn rotted(&mut self, segment: SegmentNumber, at: u64) {
         self.effects.count("rot");
-        let lsn = self.ledger.first_needing(segment, at, at + 1);
-        self.damage.gone = earlier(self.damage.gone, lsn);
+        let need = self.ledger.need(segment, at, at + 1);
+        self.damage.places.push((segment, at, at + 1));
         self.damage.header |= at < 12;
         self.damage.fresh = true;
         self.trace.note("disk", &[at], || {
-            let needed = lsn.map_or("nothing needs it".to_owned(), |lsn| format!("record {lsn} is gone"));
-            format!("byte {at} of segment {segment} rots: {needed}")
+            format!("byte {at} of segment {segment} rots; it is needed for: {need:?}")
         });
     }
 
     /// What a process was shown counts no more when it is gone.
     pub(super) fn process_forgets_damage(&mut self) {
-        self.damage.passed |=
-            self.damage.gone.is_some() && !self.damage.fresh && self.process.is_recovering();
+        self.damage.passed |= self.damage.is_any() && !self.damage.fresh && self.process.is_recovering();
         self.damage.beyond |= self.damage.misled && self.process.is_recovering();
-        self.damage.hidden = None;
+        self.damage.hidden.clear();
         self.damage.misled = false;
         self.damage.fresh = false;
     }
@@ -88,7 +125,14 @@ impl World<'_> {
         match refusal {
             _ if self.damage.beyond => true,
             // What one read hid another may have shown.
-            Refusal::Damaged { first, .. } => [self.damage.gone, self.damage.hidden].contains(&Some(*first)),
+            Refusal::Damaged { first, .. } => {
+                let gone = [self.first_gone(false), self.first_gone(true)];
+                gone.contains(&Some(*first)) || self.ledger.facts().is_none() && self.damage.is_any()
+            }
+            // Where the newest segment is damaged an older checkpoint is found, whose segments may be gone.
+            Refusal::CheckpointDamaged { .. } | Refusal::SegmentMissing { .. } => {
+                self.is_checkpoint_damaged() || self.first_gone(true).is_some()
+            }
             Refusal::NewerFormat { .. } => self.damage.header,
             _ => false,
         }
@@ -98,14 +142,15 @@ impl World<'_> {
     /// `last` is the last record that it has read.
     pub(super) fn judge_start(&mut self, recovery: RecoveryCount, last: Lsn) {
         // It may have read again what it was shown wrongly.
-        self.damage.hidden = self.damage.hidden.filter(|hidden| *hidden > last);
+        let hidden = self.first_gone(true).filter(|hidden| *hidden > last);
+        let first = earlier(self.first_gone(false), hidden);
         // What this recovery wrote itself it does not read again.
-        let unread = self.ledger.facts().is_none() || self.damage.first().is_none_or(|first| first <= last);
+        let unread = self.ledger.facts().is_none() || first.is_none_or(|first| first <= last);
         if std::mem::take(&mut self.damage.fresh) && unread {
             return;
         }
-        let Some(first) = self.damage.first() else {
-            self.over |= self.damage.misled || self.damage.beyond;
+        let Some(first) = first else {
+            self.over |= self.damage.misled || self.damage.beyond || self.is_checkpoint_damaged();
             return;
         };
         let excused = self.damage.beyond || (self.damage.passed && first <= last);

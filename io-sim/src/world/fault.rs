@@ -98,10 +98,13 @@ impl World<'_> {
         }
         match fault {
             Fault::DiskError { pages, .. } => {
+                let is_read = self.disk.is_read(op);
                 if self.disk.fail(op, *pages) {
                     self.effects.count("short write");
                 }
-                self.process.disk_error = Some(index);
+                if !is_read || !self.process.is_serving() {
+                    self.process.disk_error = Some(index);
+                }
                 self.effects.count("disk error");
             }
             Fault::LostWrite { .. } => self.disk.lie(op, Lie::Lost),
@@ -273,6 +276,9 @@ impl World<'_> {
         {
             let text = format!("the queue of {client:?} holds {length} messages, which is beyond its bound");
             self.model.fail(Checker::Window, client, text);
+        }
+        if let Some(text) = news.wrong_image {
+            self.model.fail(Checker::Image, "checkpoint", text);
         }
         if let Some(text) = self.disk.take_overwrite() {
             self.model.fail(Checker::Overwrite, "disk", text);

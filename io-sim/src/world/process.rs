@@ -435,6 +435,8 @@ impl World<'_> {
                     );
                 }
             }
+            Event::MessageUnreadable { message, given_up, .. } => self.called_unreadable(*message, *given_up),
+            Event::CheckpointComplete { .. } => self.effects.count("checkpoint"),
             Event::SegmentOpened { .. } => self.effects.count("segment opened"),
             Event::DiskFull { .. } => self.effects.count("disk full noticed"),
             _ => {}
