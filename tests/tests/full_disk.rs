@@ -77,7 +77,6 @@ fn inside() {
     let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&volume).status();
     assert!(mount.expect("mount can be started").success());
     run(&volume, rounds);
-    if let Some(to)=std::env::var_os("KEEPLOG") { std::fs::copy(place.path().join("volume.log"), to).ok(); }
     // The namespace ends with this process; the directory below has to be free before.
     assert!(Command::new("umount").arg(&volume).status().expect("umount can be started").success());
 }
@@ -98,7 +97,6 @@ fn run(store: &Path, rounds: u64) {
             bytes as u64 > VOLUME_BYTES / 4,
             "round {round}: held after {bytes} bytes: space did not come back"
         );
-        if flying.is_empty() { eprintln!("x"); }
         assert!(!flying.is_empty(), "round {round}: the volume was never full");
         if round % 2 == 1 {
             broker.kill();
@@ -114,7 +112,6 @@ fn run(store: &Path, rounds: u64) {
             };
             let patience = Duration::from_secs(30);
             publisher.publish_numbers("t", &mut flying, 0, patience, || None, note).expect("connected");
-            if !flying.is_empty() { std::fs::copy("/proc/self/cwd/../dev/null","/dev/null").ok(); std::process::Command::new("sh").arg("-c").arg(format!("ls -la {0}; df {0}; tail -40 {0}.log", store.display())).status().ok(); }
             assert!(flying.is_empty(), "round {round}: still held although there is room");
             let rest = drain(&broker, &acknowledged.difference(&arrived).copied().collect());
             let all: BTreeSet<u64> = arrived.union(&rest).copied().collect();

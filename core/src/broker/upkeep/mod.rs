@@ -157,7 +157,8 @@ impl Broker {
 
     /// The same, when so many bytes of them are gone.
     fn is_crowded_without(&self, bytes: u64) -> bool {
-        if self.log.written.bytes < self.upkeep.rests_until {
+        // What has been settled since is worth a checkpoint all the same: on a full disk nothing would be written.
+        if self.log.written.bytes < self.upkeep.rests_until && !self.would_free_a_segment() {
             return false;
         }
         let live =
