@@ -49,13 +49,13 @@ pub fn copy_segments(from: &Path, to: &Path) -> io::Result<Copied> {
         }
         sealed.retain(|segment, _| there.contains(segment));
         let mut gone = false;
-        for &segment in there.iter().filter(|segment| **segment < written) {
-            if !sealed.contains_key(&segment) {
-                match copy(from, to, segment) {
-                    Ok(bytes) => drop(sealed.insert(segment, bytes)),
-                    Err(error) if error.kind() == ErrorKind::NotFound => gone = true,
-                    Err(error) => return Err(error),
-                }
+        let done = |segment: &&SegmentNumber| sealed.contains_key(segment);
+        let wanted: Vec<_> = there.iter().filter(|s| **s < written && !done(s)).copied().collect();
+        for segment in wanted {
+            match copy(from, to, segment) {
+                Ok(bytes) => drop(sealed.insert(segment, bytes)),
+                Err(error) if error.kind() == ErrorKind::NotFound => gone = true,
+                Err(error) => return Err(error),
             }
         }
         let bytes = match copy(from, to, written) {
