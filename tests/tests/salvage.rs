@@ -144,6 +144,27 @@ fn whatever_is_damaged_the_rest_is_copied_and_serves() {
     assert_eq!(segments(&store), before);
 }
 
+#[test]
+fn a_segment_that_is_gone_costs_what_was_in_it_alone() {
+    // Broken: a file that somebody removed costs the whole store, or nobody is told.
+    let (place, store) = store();
+    let before = segments(&store);
+    for (index, (path, bytes)) in before.iter().enumerate() {
+        fs::remove_file(path).expect("removes");
+        let new = place.path().join(format!("new-{index}"));
+        let (code, said) = run(&["check", "--data-dir", text(&store)]);
+        let (copied, missing) = run(&["salvage", "--from", text(&store), "--to", text(&new)]);
+        assert_eq!(copied, Some(0), "{missing}");
+        assert!(code == Some(0) || said.contains("missing: "), "nothing is said to be missing: {said}");
+        let (sound, verdict) = run(&["check", "--data-dir", text(&new)]);
+        assert_eq!(sound, Some(0), "{verdict}");
+        let broker = Vowmq::start(&new, &SETTINGS);
+        let numbers = drained(&broker, "bert", PATIENCE);
+        assert!(numbers.is_sorted() && numbers.len() >= 100, "{}: {missing}", numbers.len());
+        fs::write(path, bytes).expect("writes");
+    }
+}
+
 fn segments(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let paths = fs::read_dir(store).expect("the store").filter_map(|entry| Some(entry.ok()?.path()));
     let mut paths: Vec<_> = paths.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();

@@ -1,7 +1,8 @@
 //! For salvage: a queue of whose entries some are lost.
 
-use super::{Delivery, Queue, Stage};
+use super::{Chunk, Delivery, Entry, Queue, Stage};
 use crate::ids::{MessageId, QueuePosition};
+use alloc::vec::Vec;
 
 impl Queue {
     /// Leaves positions out, as if they had been settled, so that an entry can be put at this one; the first of those
@@ -14,12 +15,44 @@ impl Queue {
                 left_out = left_out.or(Some(chunk.end()));
                 chunk.page.touch();
             }
-            let settled = Delivery::from_byte(0).expect("QoS 0");
-            while chunk.end() < position {
-                chunk.push(MessageId(0), settled, Stage::Settled);
-            }
+            fill(chunk, position);
         }
         self.next = self.next.max(position);
         left_out
+    }
+}
+
+impl Queue {
+    /// Puts entries back, all of one stretch and in their order, of which an image is lost; how many. What stands in
+    /// the stretch already, or has been settled since, stays as it is.
+    pub(crate) fn put_back(&mut self, entries: &[Entry]) -> u64 {
+        let Some(first) = entries.first() else { return 0 };
+        let before = self.chunk_at(first.position).ok().and_then(|at| self.chunks.remove(at));
+        let known = before.as_ref().map_or(0..0, |chunk| chunk.first().0..chunk.end().0);
+        let mut all: Vec<Entry> = entries.to_vec();
+        all.retain(|entry| !known.contains(&entry.position.0));
+        let added = all.len() as u64;
+        all.extend(before.iter().flat_map(Chunk::iter));
+        all.sort_unstable_by_key(|entry| entry.position);
+        let start = all.first().map_or(first.position, |entry| entry.position);
+        let mut chunk =
+            Chunk::new(if known.is_empty() { start } else { start.min(QueuePosition(known.start)) });
+        for entry in &all {
+            fill(&mut chunk, entry.position);
+            chunk.push(entry.message, entry.delivery, entry.stage);
+        }
+        fill(&mut chunk, QueuePosition(known.end));
+        chunk.page.touch();
+        self.live -= before.map_or(0, |chunk| chunk.live());
+        self.restore_chunk(chunk);
+        added
+    }
+}
+
+/// Settled entries up to this position.
+fn fill(chunk: &mut Chunk, position: QueuePosition) {
+    let settled = Delivery::from_byte(0).expect("QoS 0");
+    while chunk.end() < position {
+        chunk.push(MessageId(0), settled, Stage::Settled);
     }
 }

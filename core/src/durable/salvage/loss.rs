@@ -84,6 +84,18 @@ pub enum Loss {
         /// Its client.
         client: ClientKey,
     },
+    /// Entries of a client's queue whose place in it was found by the messages' own records.
+    EntriesPutBack {
+        /// The client.
+        client: ClientKey,
+        /// How many.
+        count: u64,
+    },
+    /// Messages that can be read, and nothing says whose they are.
+    Unowned {
+        /// How many.
+        count: u64,
+    },
     /// Entries of a client's queue of which no record tells: they may have been settled.
     Entries {
         /// The client.
@@ -168,6 +180,15 @@ impl fmt::Display for Loss {
                  publisher is lost, and it may be sent again what it has",
                 client.client
             ),
+            Loss::EntriesPutBack { client, count } => write!(
+                f,
+                "client {:?}: a piece of its queue is damaged; {count} messages of it were found by their own records, \
+                 and it may be sent again what it has",
+                client.client
+            ),
+            Loss::Unowned { count } => {
+                write!(f, "{count} messages can be read, and nothing says whose they are")
+            }
             Loss::Entries { client, from, to } => {
                 let (to, client) = (to.0 - 1, &client.client);
                 write!(f, "client {client:?}: nothing tells of positions {from} to {to} of its queue")

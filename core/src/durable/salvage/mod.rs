@@ -14,6 +14,7 @@
 
 mod copy;
 mod loss;
+mod owners;
 mod pieces;
 mod rebuild;
 mod seem;

@@ -3,6 +3,7 @@
 
 use super::Device;
 use super::loss::Loss;
+use super::owners::{self, Said};
 use super::pieces::Pieces;
 use super::seem;
 use super::walk::{Found, Walk};
@@ -28,6 +29,8 @@ pub(super) struct Rebuild<'a> {
     losses: Vec<Loss>,
     /// Every session that came up.
     sessions: BTreeSet<SessionId>,
+    /// What was said since the checkpoint.
+    said: Said,
 }
 
 /// A checkpoint, as far as it can be read.
@@ -39,14 +42,15 @@ struct Readable {
 
 impl<'a> Rebuild<'a> {
     pub fn new(walk: &'a Walk, hash_key: u64) -> Rebuild<'a> {
-        let (state, losses) = (State::new(hash_key), Vec::new());
-        Rebuild { walk, pieces: Pieces::default(), state, losses, sessions: BTreeSet::new() }
+        let (state, losses, sessions) = (State::new(hash_key), Vec::new(), BTreeSet::new());
+        Rebuild { walk, pieces: Pieces::default(), state, losses, sessions, said: Said::default() }
     }
 
     /// All of it: the state, the last record, what is missing.
     pub fn run(mut self, device: Device<'_>) -> (State, Lsn, Vec<Loss>) {
         let base = self.best_checkpoint(device);
         let begin = base.checkpoint.as_ref().map_or(Lsn(1), |checkpoint| checkpoint.begin.first);
+        self.said.matters = base.losses.iter().any(|loss| matches!(loss, Loss::Image { .. }));
         self.losses.extend(base.losses);
         match &base.checkpoint {
             Some(checkpoint) => self.state.begin_restoring(checkpoint),
@@ -65,6 +69,10 @@ impl<'a> Rebuild<'a> {
             }
         }
         self.state.remove_replaced(&self.sessions);
+        if self.said.matters {
+            let found = owners::find(device, &mut self.pieces, walk, &mut self.state, &self.said);
+            self.losses.extend(found);
+        }
         self.find_messages(device);
         self.state.finish_restoring();
         let last = Lsn(expected.0.max(self.walk.synced.0 + 1) - 1);
@@ -189,6 +197,10 @@ impl<'a> Rebuild<'a> {
             Record::SessionOpened { session, .. } => drop(self.sessions.insert(*session)),
             Record::Published(publication) => {
                 publication.recipients.iter().for_each(|r| self.leave_out(r.queue, r.position));
+                if self.said.matters {
+                    self.said.published.insert(publication.message);
+                    self.said.settled.extend(&publication.dropped);
+                }
             }
             Record::RetainedQueued { session, entries, .. } => {
                 let queue = self.state.session(*session).map(|session| session.queue);
@@ -198,6 +210,12 @@ impl<'a> Rebuild<'a> {
                 if entries.windows(2).any(|two| two[1].0 != two[0].0.plus(1)) {
                     return self.losses.push(Loss::Unfitting { lsn });
                 }
+            }
+            Record::Settled { queue, position } if self.said.matters => {
+                drop(self.said.settled.insert((*queue, *position)))
+            }
+            Record::Releasing { queue, position } if self.said.matters => {
+                drop(self.said.releasing.insert((*queue, *position)))
             }
             _ => {}
         }

@@ -6,7 +6,8 @@ use crate::durable::page::Page;
 use crate::durable::place::Place;
 use crate::durable::record::{ClientKey, Record};
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
-use crate::queue::Stage;
+use crate::queue::{Entry, Stage};
+use crate::routing::retained::Retained;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -90,6 +91,33 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Every message that a queue or a topic refers to.
+    pub(crate) fn referred(&self) -> BTreeSet<MessageId> {
+        let queues = self.clients.values().filter_map(|id| self.queues.get(&self.sessions.get(id)?.queue));
+        let entries = queues.flat_map(|home| home.queue.iter()).filter(|entry| entry.stage == Stage::Queued);
+        let retained = self.vhosts.iter().flat_map(|vhost| vhost.retained.iter());
+        entries.map(|entry| entry.message).chain(retained.map(|(_, retained)| retained.message)).collect()
+    }
+
+    /// Puts entries of a stretch of a queue back, in their order; how many.
+    pub(crate) fn put_back(&mut self, queue: QueueId, entries: &[Entry]) -> u64 {
+        let Some(home) = self.queues.get_mut(&queue) else { return 0 };
+        let added = home.queue.put_back(entries);
+        self.entries += added;
+        added
+    }
+
+    /// A topic retains the message, if nothing says that it retains another one.
+    pub(crate) fn retain_again(&mut self, vhost: &str, topic: &str, message: MessageId) -> bool {
+        let vhost = self.vhost(vhost);
+        let retained = &mut self.vhosts[vhost].retained;
+        if retained.find(topic).is_some() {
+            return false;
+        }
+        retained.set(topic, Retained { message, changed: Lsn::NONE });
+        true
     }
 
     /// The message lies there, as a record says that was found elsewhere.
