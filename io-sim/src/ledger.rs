@@ -20,7 +20,7 @@ use vowmq_core::durable::segment::{self, FirstSector, SegmentHeader};
 use vowmq_core::ids::{Lsn, RecoveryCount, SegmentNumber, StoreId};
 
 /// Bytes of a segment's header that mean something.
-const HEADER_BYTES: u64 = 96;
+pub(crate) const HEADER_BYTES: u64 = 96;
 
 /// What a place on the disk is needed for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,6 +151,11 @@ impl Ledger {
         let parts = point.into_iter().flat_map(|point| &point.parts);
         let mut parts = parts.filter(|(of, begin, end)| *of == segment && *begin < to && *end > from);
         if parts.next().is_some() { Need::Checkpoint } else { Need::Message }
+    }
+
+    /// Whether the last record lies in this segment.
+    pub(crate) fn is_newest(&self, segment: SegmentNumber) -> bool {
+        segment == self.place.0
     }
 
     /// The first record that recovery reads.

@@ -210,7 +210,11 @@ impl File {
             return None;
         }
         let at = draws.pick(&sectors) + draws.below(SECTOR as u64) as usize;
-        self.cache[at] ^= 1 << draws.below(8);
+        let bit = 1 << draws.below(8);
+        self.cache[at] ^= bit;
+        if let Some(left) = self.given_up.get_mut(at) {
+            *left ^= bit;
+        }
         Some(at)
     }
 

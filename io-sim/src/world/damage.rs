@@ -6,7 +6,8 @@ use super::World;
 use crate::ledger::{self, Need};
 use crate::outcome::Checker;
 use vowmq_core::Refusal;
-use vowmq_core::ids::{Lsn, MessageId, RecoveryCount, SegmentNumber};
+use vowmq_core::durable::recovery::RecoveryReport;
+use vowmq_core::ids::{Lsn, MessageId, SegmentNumber};
 
 /// The damage.
 #[derive(Default)]
@@ -17,6 +18,8 @@ pub(super) struct Damage {
     missing: Option<Lsn>,
     /// Bytes that this recovery was shown as they were before.
     hidden: Vec<(SegmentNumber, u64, u64)>,
+    /// Something was done to what is on the platter at some time: messages may be unreadable.
+    ever: bool,
     /// A header was changed, which may look as if a newer version had written it.
     header: bool,
     /// It happened after the recovery at hand had begun, which may have read the place before.
@@ -49,6 +52,7 @@ impl World<'_> {
         });
         match harm.missing {
             Some(missing) => {
+                self.damage.ever = true;
                 self.damage.missing = earlier(self.damage.missing, Some(missing));
                 self.damage.places.extend(place);
                 self.damage.fresh |= self.process.is_recovering();
@@ -71,7 +75,7 @@ impl World<'_> {
         if !given_up {
             return;
         }
-        if !self.damage.is_any() {
+        if !self.damage.ever {
             let text = format!("message {message} is called unreadable, and nothing was done to the disk");
             return self.model.fail(Checker::Damage, "broker", text);
         }
@@ -93,6 +97,13 @@ impl World<'_> {
         earlier(missing, records.min())
     }
 
+    /// Whether recovery cannot see what the newest segment says: it begins with an older checkpoint, whose records are
+    /// all there except those of the newest segment.
+    fn is_newest_header_damaged(&self) -> bool {
+        let mut places = self.damage.places.iter().chain(&self.damage.hidden);
+        places.any(|&(segment, from, _)| from < ledger::HEADER_BYTES && self.ledger.is_newest(segment))
+    }
+
     /// Whether the checkpoint that recovery begins with was damaged, or shown as it was not.
     fn is_checkpoint_damaged(&self) -> bool {
         let mut places = self.damage.places.iter().chain(&self.damage.hidden);
@@ -103,6 +114,7 @@ impl World<'_> {
     pub(super) fn rotted(&mut self, segment: SegmentNumber, at: u64) {
         self.effects.count("rot");
         let need = self.ledger.need(segment, at, at + 1);
+        self.damage.ever = true;
         self.damage.places.push((segment, at, at + 1));
         self.damage.header |= at < 12;
         self.damage.fresh = true;
@@ -127,7 +139,9 @@ impl World<'_> {
             // What one read hid another may have shown.
             Refusal::Damaged { first, .. } => {
                 let gone = [self.first_gone(false), self.first_gone(true)];
-                gone.contains(&Some(*first)) || self.ledger.facts().is_none() && self.damage.is_any()
+                gone.contains(&Some(*first))
+                    || self.ledger.facts().is_none() && self.damage.is_any()
+                    || self.is_newest_header_damaged()
             }
             // Where the newest segment is damaged an older checkpoint is found, whose segments may be gone.
             Refusal::CheckpointDamaged { .. } | Refusal::SegmentMissing { .. } => {
@@ -139,13 +153,17 @@ impl World<'_> {
     }
 
     /// The broker serves: whether it may, after what was done to the log. The run ends when something is gone.
-    /// `last` is the last record that it has read.
-    pub(super) fn judge_start(&mut self, recovery: RecoveryCount, last: Lsn) {
+    pub(super) fn judge_start(&mut self, report: &RecoveryReport) {
+        let (recovery, last) = (report.recovery_count, report.last_lsn);
+        // A checkpoint made since has made good what was missing.
+        self.damage.missing = self.damage.missing.filter(|missing| *missing >= report.replayed_from);
         // It may have read again what it was shown wrongly.
         let hidden = self.first_gone(true).filter(|hidden| *hidden > last);
-        let first = earlier(self.first_gone(false), hidden);
+        let blind = self.ledger.facts().is_none();
+        let first =
+            earlier(self.first_gone(false), hidden).filter(|first| !blind || *first >= report.replayed_from);
         // What this recovery wrote itself it does not read again.
-        let unread = self.ledger.facts().is_none() || first.is_none_or(|first| first <= last);
+        let unread = blind || first.is_none_or(|first| first <= last);
         if std::mem::take(&mut self.damage.fresh) && unread {
             return;
         }

@@ -250,7 +250,7 @@ impl World<'_> {
                 self.course.recoveries.push(self.disk.counts().recovery_operations);
                 self.take_in_disk();
                 self.model.serves();
-                self.judge_start(report.recovery_count, report.last_lsn);
+                self.judge_start(&report);
                 if !self.over
                     && let Err(text) = self.ledger.is_continued_by(report.recovery_count, report.last_lsn)
                 {

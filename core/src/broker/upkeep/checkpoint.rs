@@ -181,7 +181,9 @@ impl Broker {
         };
         let bodies = self.state.messages.usage();
         let is_needed = |segment: &SegmentNumber| bodies.of(*segment) > 0 || listing.usage.of(*segment) > 0;
-        let before = self.log.segments().filter(|segment| *segment < begin.segment);
+        let going = &self.upkeep.freed;
+        let before =
+            self.log.segments().filter(|segment| *segment < begin.segment && !going.contains(segment));
         let (needed, freed): (Vec<_>, Vec<_>) = before.partition(is_needed);
         let (next_session, next_queue) = self.state.next_session();
         let checkpoint = Checkpoint {

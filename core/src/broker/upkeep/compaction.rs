@@ -83,6 +83,7 @@ impl Broker {
         let needed = |segment| self.state.messages.usage().of(segment) + self.upkeep.image_bytes(segment);
         let candidates = self.log.segments().filter(|segment| {
             *segment < begin
+                && !self.upkeep.freed.contains(segment)
                 && !compaction.unmovable.contains(segment)
                 && !compaction.emptied.contains(segment)
                 && needed(*segment) < self.log.segment_bytes() / 10 * 9

@@ -176,7 +176,9 @@ impl Broker {
             self.state.messages.usage().of(segment) > 0
                 || (self.upkeep.image_bytes(segment) > 0 && !moved(segment))
         };
-        self.log.segments().any(|segment| segment < self.log.segment() && !needed(segment))
+        let going = &self.upkeep.freed;
+        let mut before = self.log.segments().filter(|segment| *segment < self.log.segment());
+        before.any(|segment| !needed(segment) && !going.contains(&segment))
     }
 
     /// Frees what the last checkpoint freed, once recovery will find that checkpoint.

@@ -73,6 +73,8 @@ pub struct RecoveryReport {
     pub segments: u64,
     /// Records read.
     pub records: u64,
+    /// The record that replay began with.
+    pub replayed_from: Lsn,
     /// The last of them.
     pub last_lsn: Lsn,
     /// Durable sessions.
@@ -366,6 +368,7 @@ impl Recovery {
                 let file = file.ok_or(Refusal::SegmentMissing { segment: begin.segment })?;
                 self.chain.begin_at(&begin, restoring.at);
                 self.report.checkpoint = Some(begin.segment);
+                self.report.replayed_from = begin.first;
                 self.restored = Some(restoring);
                 Ok(Wanted::Go(Step::Replay(Follow { file, offset: begin.offset })))
             }

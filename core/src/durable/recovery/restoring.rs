@@ -14,7 +14,7 @@ use crate::durable::place::Place;
 use crate::durable::record::{Checkpoint, Record};
 use crate::durable::segment::SegmentHeader;
 use crate::durable::state::State;
-use crate::ids::{Lsn, RecoveryCount, SegmentNumber};
+use crate::ids::{SegmentNumber, StoreId};
 use crate::marks::reached;
 use crate::outbox::Outbox;
 use alloc::vec::Vec;
@@ -22,27 +22,19 @@ use alloc::vec::Vec;
 /// Bytes read at once.
 const PIECE: u64 = 1024 * 1024;
 
-/// A walk through the newest segment.
+/// A look through the newest segment: whatever batch of it is whole tells the truth about the checkpoint that it names,
+/// which was durable before the batch was written.
 pub struct Locate {
     file: usize,
     offset: u64,
-    expected: Lsn,
-    previous: u32,
-    recovery_count: RecoveryCount,
+    store: StoreId,
     named: Option<(SegmentNumber, u64)>,
 }
 
 impl Locate {
-    /// Begins at the header of this file.
+    /// Begins behind the header of this file.
     pub fn new(file: usize, header: &SegmentHeader) -> Locate {
-        Locate {
-            file,
-            offset: SECTOR,
-            expected: header.first,
-            previous: header.previous,
-            recovery_count: header.recovery_count,
-            named: header.checkpoint,
-        }
+        Locate { file, offset: SECTOR, store: header.store, named: header.checkpoint }
     }
 
     /// Goes on; `Go`: where the last checkpoint is completed, if there is one.
@@ -53,23 +45,17 @@ impl Locate {
         outbox: &mut Outbox,
     ) -> Wanted<Option<(SegmentNumber, u64)>, ()> {
         let file = &files[self.file];
-        loop {
+        while self.offset < file.length {
             let bytes = match reader.batch(file.segment, self.offset, file.length, outbox) {
                 Wanted::Wait(()) => return Wanted::Wait(()),
                 Wanted::Go(bytes) => bytes,
             };
-            let next = batch::parse(&bytes).filter(|batch| {
-                batch.header.segment == file.segment
-                    && batch.header.first == self.expected
-                    && batch.header.previous == self.previous
-                    && batch.header.recovery_count == self.recovery_count
-            });
-            let Some(batch) = next else { return Wanted::Go(self.named) };
-            self.named = batch.header.checkpoint.or(self.named);
-            self.expected = Lsn(self.expected.0 + u64::from(batch.header.records));
-            self.previous = batch.checksum;
-            self.offset += batch.padded();
+            let own = batch::parse(&bytes)
+                .filter(|batch| batch.header.segment == file.segment && batch.header.store == self.store);
+            self.offset += own.map_or(SECTOR, |batch| batch.padded());
+            self.named = own.and_then(|batch| batch.header.checkpoint).or(self.named);
         }
+        Wanted::Go(self.named)
     }
 }
 
