@@ -73,38 +73,47 @@ def version(command):
 
 def versions(field, binary):
     found = []
-    for kind in field.others:
+    for kind in field.kinds:
         package = "mosquitto" if kind.name == "Mosquitto" else "rabbitmq-server"
         found.append(f"{kind.name} {version(['dpkg-query', '-W', '-f', '${Version}', package])}")
     return [*found, version([binary, "--version"])]
 
 
 class Results:
-    """What was measured, section by section, in a file that a later run of other sections adds to."""
+    """What was measured, section by section and on which machine, in a file that a later run of other sections adds to."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, file_name):
         os.makedirs(directory, exist_ok=True)
         self.directory = directory
-        self.path = os.path.join(directory, "results.json")
+        self.file_name = file_name
         self.sections = {}
-        if os.path.exists(self.path):
-            with open(self.path) as file:
+        path = os.path.join(directory, file_name)
+        if os.path.exists(path):
+            with open(path) as file:
                 self.sections = json.load(file)
 
-    def keep(self, section, found):
-        self.sections[section] = found
-        self.write("results.json", json.dumps(self.sections, indent=1, ensure_ascii=False))
+    def keep(self, section, found, machine):
+        self.sections[section] = {"machine": machine, "found": found}
+        self.write(self.file_name, json.dumps(self.sections, indent=1, ensure_ascii=False))
+
+    def found(self, section):
+        return self.sections.get(section, {}).get("found", [])
+
+    def machines(self, sections):
+        """More than one where sections were measured at different times."""
+        return " and ".join(dict.fromkeys(self.sections[each]["machine"] for each in sections if each in self.sections))
 
     def write(self, name, content):
         with open(os.path.join(self.directory, name), "w") as file:
             file.write(content)
 
-    def draw(self, machine, brokers):
-        rows = [Row(**row) for section in SECTIONS for row in self.sections.get(section, [])]
-        if rows:
+    def draw(self, brokers):
+        if rows := [Row(**row) for section in SECTIONS for row in self.found(section)]:
+            machine = self.machines(SECTIONS)
             self.write("comparison.md", report.comparison(rows, machine, brokers))
             self.write("comparison.svg", chart.bars(rows, machine))
-        if points := self.sections.get(LARGE):
+        if points := self.found(LARGE):
+            machine = self.machines([LARGE])
             self.write("large-numbers.md", report.large_numbers(points, machine))
             self.write("large-numbers.svg", chart.lines(points, machine))
 
@@ -114,7 +123,7 @@ def main():
     sizes = quick() if options.quick else Sizes()
     if options.backlog:
         sizes.backlog = options.backlog
-    results = Results(options.results)
+    results = Results(options.results, "quick.json" if options.quick else "results.json")
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     work = tempfile.mkdtemp(prefix="bench-", dir=options.work or options.results)
     failed = False
@@ -124,6 +133,9 @@ def main():
         field = Field(work, binary, options.without)
         loadgen = Loadgen(os.path.abspath(options.loadgen), work, options.free_gib * GIB)
         machine, brokers = process.machine(), versions(field, binary)
+        if options.quick:
+            machine += "; a quick trial, whose figures say nothing"
+        print(machine, file=sys.stderr)
         for section in options.only or [*SECTIONS, LARGE]:
             print(f"{time.strftime('%H:%M:%S')} {section}", file=sys.stderr)
             try:
@@ -132,8 +144,8 @@ def main():
                 else:
                     rows = SECTIONS[section].rows(field, loadgen, sizes)
                     found = [dataclasses.asdict(row.judge()) for row in rows]
-                results.keep(section, found)
-                results.draw(machine, brokers)
+                results.keep(section, found, machine)
+                results.draw(brokers)
             except (Failed, OSError) as error:
                 failed = True
                 print(f"  {section}: {error}", file=sys.stderr)

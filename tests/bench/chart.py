@@ -7,15 +7,15 @@ from report import BROKERS, figure
 
 WIDTH = 860
 STYLE = """<style>
-svg { --ink: #1f2430; --quiet: #6a7080; --line: #d5d8e0; --page: #ffffff; --a: #8a94a6; --b: #d08a2e; --c: #2563c9; --d: #3f8f5f; }
+svg { --ink: #1f2430; --quiet: #6a7080; --line: #d5d8e0; --page: #ffffff; --grey: #8a94a6; --orange: #d08a2e; --blue: #2563c9; --green: #3f8f5f; }
 @media (prefers-color-scheme: dark) {
-  svg { --ink: #e6e8ee; --quiet: #9aa1b2; --line: #3a4050; --page: #14171e; --a: #7d879b; --b: #e0a04a; --c: #6ea3f5; --d: #6cc28f; }
+  svg { --ink: #e6e8ee; --quiet: #9aa1b2; --line: #3a4050; --page: #14171e; --grey: #7d879b; --orange: #e0a04a; --blue: #6ea3f5; --green: #6cc28f; }
 }
 text { font: 12px system-ui, sans-serif; fill: var(--ink); } .quiet { fill: var(--quiet); } .head { font-weight: 600; font-size: 14px; }
 .line { stroke: var(--line); } .target { stroke: var(--ink); stroke-width: 2; }
-.Mosquitto, .s0 { fill: var(--a); stroke: var(--a); } .RabbitMQ, .s1 { fill: var(--b); stroke: var(--b); }
-.vowmq, .s2 { fill: var(--c); stroke: var(--c); } .s3 { fill: var(--d); stroke: var(--d); } polyline { stroke-width: 2; }
-rect, circle { stroke: none; } polyline.s0, polyline.s1, polyline.s2, polyline.s3 { fill: none; } text.s0, text.s1, text.s2, text.s3 { stroke: none; }
+.Mosquitto { fill: var(--grey); } .RabbitMQ { fill: var(--orange); } .vowmq { fill: var(--blue); }
+.s0 { color: var(--blue); } .s1 { color: var(--orange); } .s2 { color: var(--green); } .s3 { color: var(--grey); }
+polyline { stroke: currentColor; stroke-width: 2; fill: none; } circle, text.s0, text.s1, text.s2, text.s3 { fill: currentColor; }
 </style>"""
 
 
@@ -29,12 +29,16 @@ def label(x, y, content, style="", anchor="start"):
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{style}" text-anchor="{anchor}">{escape(content)}</text>'
 
 
+def tick_text(tick):
+    return f"{tick:,.0f}" if tick >= 1 else f"{tick:g}"
+
+
 class Scale:
     """Logarithmic, from `low` to `high` over `begin` to `end`."""
 
     def __init__(self, values, begin, end):
         self.low = 10 ** math.floor(math.log10(min(values)))
-        self.high = 10 ** math.ceil(math.log10(max(values) * 1.001))
+        self.high = max(10 ** math.ceil(math.log10(max(values))), 10 * self.low)
         self.begin, self.end = begin, end
 
     def __call__(self, value):
@@ -88,7 +92,7 @@ def bar_panel(parts, y, panel):
     for tick in scale.ticks():
         at = scale(tick)
         parts.insert(top, f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{begin}" y2="{y}" class="line"/>')
-        parts.append(label(at, y + 14, f"{tick:,.4g}", "quiet", "middle"))
+        parts.append(label(at, y + 14, tick_text(tick), "quiet", "start" if tick == scale.low else "middle"))
     return y + 14
 
 
@@ -114,9 +118,9 @@ def line_panel(parts, x, y, title, numbers, series):
     parts.append(label(x, y + 10, title, "head"))
     for tick in up.ticks():
         parts.append(f'<line x1="{left}" x2="{right}" y1="{up(tick):.1f}" y2="{up(tick):.1f}" class="line"/>')
-        parts.append(label(left - 6, up(tick) + 4, f"{tick:,.4g}", "quiet", "end"))
+        parts.append(label(left - 6, up(tick) + 4, tick_text(tick), "quiet", "end"))
     for tick in across.ticks():
-        parts.append(label(across(tick), bottom + 16, f"{tick:,.0f}", "quiet", "middle"))
+        parts.append(label(across(tick), bottom + 16, tick_text(tick), "quiet", "middle"))
     for index, (name, values) in enumerate(series.items()):
         drawn = [(across(n), up(value)) for n, value in zip(numbers, values) if value > 0]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in drawn)

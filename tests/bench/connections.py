@@ -11,7 +11,10 @@ def rows(field, loadgen, sizes):
         row = Row(f"idle{connections}", f"{connections:,} idle connections, each", BYTES, target=2048,
                   target_text="≤ 2,048", group=BYTES)
         for broker in field.all():
+            count = int(connections * min(broker.share, 1))
+            if count < connections:
+                row.notes.append(f"{broker.name}: with {count:,}")
             with broker:
-                row.measure(broker.name, lambda: loadgen.mqtt_idle(broker, connections)["bytes_per_conn"])
+                row.measure(broker.name, lambda: loadgen.mqtt_idle(broker, count)["bytes_per_conn"])
         found.append(row)
     return found

@@ -20,6 +20,25 @@ def resident_bytes(pid):
     return 0
 
 
+def wait_until_quiet(pid):
+    """Until the process has written nothing for two seconds; for two minutes at the most."""
+    written, quiet = None, 0
+    for _ in range(240):
+        with open(f"/proc/{pid}/io") as file:
+            now = next(line for line in file if line.startswith("write_bytes"))
+        written, quiet = now, quiet + 1 if now == written else 0
+        if quiet == 4:
+            return
+        time.sleep(0.5)
+
+
+def busy():
+    """A warning if the machine has other things to do, else nothing. Where all cores are taken, whoever waits for a disk is
+    woken milliseconds late, and latencies say nothing."""
+    load = os.getloadavg()[0]
+    return f"the machine was busy with something else: load {load:.1f}" if load > 0.5 else ""
+
+
 def machine():
     """Date, processor, system, in one line."""
     model = "unknown processor"
@@ -29,4 +48,5 @@ def machine():
                 model = line.split(":", 1)[1].strip()
                 break
     date = time.strftime("%Y-%m-%d")
-    return f"{date}, {os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}"
+    parts = [f"{date}, {os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}", busy()]
+    return "; ".join(part for part in parts if part)

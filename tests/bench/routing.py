@@ -33,8 +33,7 @@ def rows(field, loadgen, sizes):
 def ratio(field, name, few, many, sizes, row):
     costs = []
     for size in (few, many):
-        broker = next(each for each in field.all() if each.name == name)
-        with broker:
+        with field.named(name) as broker:
             costs.append(cost_us(broker, size, sizes.routed))
     row.notes.append(f"{name}: {costs[0]:.2f} and {costs[1]:.2f} µs a message")
     return costs[1] / costs[0]

@@ -7,6 +7,7 @@ trickles messages for a session that is away: the live ones that compaction has 
 
 import threading
 
+import process
 import wire
 from row import Row
 
@@ -27,7 +28,7 @@ def rows(field, loadgen, sizes):
         for name, settings in (("large", LARGE), ("small", SMALL), ("large again", LARGE)):
             seen[name] = run(field.vowmq(*settings), loadgen, sizes)
         large = (seen["large"]["p99"] + seen["large again"]["p99"]) / 2
-        p99.notes.append(", ".join(f"{name}: p50 {ack['p50']}, p99 {ack['p99']}, max {ack['max']} µs" for name, ack in seen.items()))
+        p99.notes.append("; ".join(f"{name}: {described(ack)}" for name, ack in seen.items()))
         return seen["small"]["p99"] / large
 
     p99.measure("vowmq", ratio)
@@ -38,12 +39,19 @@ def rows(field, loadgen, sizes):
     return [p99, longest]
 
 
+def described(ack):
+    return f"p50 {ack['p50']}, p99 {ack['p99']}, max {ack['max']} µs, {ack['segments']} segments begun"
+
+
 def run(vowmq, loadgen, sizes):
+    """The latencies of acknowledgements, and how many segments were begun meanwhile."""
     with vowmq as broker:
         loadgen.mqtt(broker, qos=1, window=1000, offline=1, subs=0, count=sizes.stall_backlog)
+        process.wait_until_quiet(broker.pid)  # segments are prepared ahead
+        before = broker.last_segment()
         with Trickle(broker):
             result = loadgen.mqtt(broker, qos=1, window=1, pubs=PUBLISHERS, durable=True, count=sizes.stall_messages // PUBLISHERS)
-        return result["ack_us"]
+        return result["ack_us"] | {"segments": broker.last_segment() - before}
 
 
 class Trickle:
