@@ -18,6 +18,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,7 +54,9 @@ LARGE = "large-numbers"
 
 def arguments():
     target = os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "release")
-    parser = argparse.ArgumentParser(prog="python3 tests/bench", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python3 tests/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("results", help="directory for tables and charts, made if it is missing")
     parser.add_argument("--loadgen", required=True, help="the load generator")
     parser.add_argument("--target", default=target, help="where cargo put vowmq and examples/large_numbers (%(default)s)")
@@ -126,10 +129,14 @@ def main():
     results = Results(options.results, "quick.json" if options.quick else "results.json")
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     work = tempfile.mkdtemp(prefix="bench-", dir=options.work or options.results)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the brokers that run are stopped on the way out
     failed = False
     try:
         binary = os.path.abspath(os.path.join(options.target, "vowmq"))
         program = os.path.abspath(os.path.join(options.target, "examples", "large_numbers"))
+        for needed in (binary, program, options.loadgen):
+            if not os.path.exists(needed):
+                raise Failed(f"{needed} is not there (`python3 tests/bench --help` says what is needed)")
         field = Field(work, binary, options.without)
         loadgen = Loadgen(os.path.abspath(options.loadgen), work, options.free_gib * GIB)
         machine, brokers = process.machine(), versions(field, binary)
@@ -143,6 +150,7 @@ def main():
                     found = large_numbers.measure(field, loadgen, program, sizes)
                 else:
                     rows = SECTIONS[section].rows(field, loadgen, sizes)
+                    failed = failed or any(row.failed for row in rows)
                     found = [dataclasses.asdict(row.judge()) for row in rows]
                 results.keep(section, found, machine)
                 results.draw(brokers)

@@ -23,6 +23,7 @@ class Row:
     figures: dict = field(default_factory=dict)
     notes: list = field(default_factory=list)
     met: bool | None = None
+    failed: bool = False
 
     def measure(self, name, work):
         """Takes what `work` returns as the figure of the broker `name`; what fails is noted, and the rest goes on."""
@@ -31,6 +32,7 @@ class Row:
         except (Failed, OSError, ValueError, KeyError, AssertionError) as error:
             if not isinstance(error, Failed):
                 traceback.print_exc()
+            self.failed = True
             self.notes.append(f"{name}: {error}")
         shown = self.figures.get(name)
         print(f"  {self.work}: {name} {'failed' if shown is None else f'{shown:,.2f}'} {self.what}", file=sys.stderr)
