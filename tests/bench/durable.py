@@ -58,7 +58,7 @@ def many(field, loadgen, sizes):
     """64 publishers, window 1, one connected subscriber: with a durable session, and before and after it with a clean one."""
     row = Row("pubs64durable", "QoS 1, window 1, 64 publishers to 1 durable session",
               "% of what is acknowledged a second for a clean session", target=60, target_text="≥ 60", more_is_better=True)
-    options = dict(qos=1, window=1, pubs=64, count=max(sizes.messages // 64, 20))
+    options = dict(qos=1, window=1, pubs=64, count=max(sizes.messages // 4 // 64, 20))
 
     def share(broker):
         first = loadgen.mqtt(broker, **options)["publish_per_s"]

@@ -25,15 +25,17 @@ def rows(field, loadgen, sizes):
                 if options["qos"] == 2 and not broker.qos2:
                     row.notes.append(f"{broker.name} has no QoS 2")
                     continue
-                count = count_of(sizes, broker, options.get("pubs", 1) * deliveries, deliveries)
+                count = count_of(sizes, broker, options.get("pubs", 1), deliveries)
                 row.measure(broker.name, lambda: cpu_us(loadgen.mqtt(broker, count=count, **options), row) / deliveries)
     return list(found.values())
 
 
-def count_of(sizes, broker, shared_by, deliveries):
-    """Messages a publisher; a fan-out is given five times the deliveries, each of which is cheap."""
+def count_of(sizes, broker, publishers, deliveries):
+    """Messages a publisher. A fan-out is given five times the deliveries, each of which is cheap; many publishers that
+    each wait for their acknowledgement are slow with every broker."""
+    share = min(broker.share, 1) if publishers > 1 else broker.share
     more = 5 if deliveries > 1 else 1
-    return max(int(sizes.messages * broker.share * more / shared_by), 20)
+    return max(int(sizes.messages * share * more / publishers / deliveries), 20)
 
 
 def cpu_us(result, row):
