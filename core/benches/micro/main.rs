@@ -1,0 +1,25 @@
+//! Micro benchmarks of the core: `cargo bench -p vowmq-core`, or one part of them with
+//! `cargo bench -p vowmq-core -- trie` (codec, mqtt, trie, publish, recovery).
+
+#[path = "../driver/mod.rs"]
+mod driver;
+#[path = "../driver/population.rs"]
+mod population;
+
+mod codec;
+mod mqtt;
+mod publishing;
+mod recovery;
+mod trie;
+
+use criterion::Criterion;
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    codec::benchmarks(&mut criterion);
+    mqtt::benchmarks(&mut criterion);
+    trie::benchmarks(&mut criterion);
+    publishing::benchmarks(&mut criterion);
+    recovery::benchmarks(&mut criterion);
+    criterion.final_summary();
+}

@@ -1,0 +1,81 @@
+"""A small MQTT 3.1.1 client, for work that the load generator does not know: plain sockets, packets as bytes."""
+
+import socket
+
+CONNACK, PUBACK, SUBACK = 2, 4, 9
+
+
+def text(value):
+    data = value.encode()
+    return len(data).to_bytes(2, "big") + data
+
+
+def packet(first, body):
+    length, head = len(body), bytearray([first])
+    while True:
+        length, byte = divmod(length, 128)
+        head.append(byte | 0x80 if length else byte)
+        if not length:
+            return bytes(head) + body
+
+
+def connect(client, clean):
+    return packet(0x10, b"\0\x04MQTT\x04" + bytes([2 if clean else 0, 0, 0]) + text(client))
+
+
+def subscribe(filters, qos):
+    return packet(0x82, b"\0\x01" + b"".join(text(each) + bytes([qos]) for each in filters))
+
+
+def publish(topic, payload, qos=0, packet_id=None):
+    return packet(0x30 | qos << 1, text(topic) + (packet_id.to_bytes(2, "big") if qos else b"") + payload)
+
+
+class Client:
+    """A connected client that waits for what it is told to; other packets are passed over."""
+
+    def __init__(self, address, client, clean):
+        host, port = address.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), timeout=120)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.stream = self.socket.makefile("rb")
+        self.send(connect(client, clean))
+        if self.wait_for(CONNACK)[1] != 0:
+            raise ValueError("the connection was refused")
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def wait_for(self, kind):
+        """The body of the next packet of this type."""
+        while True:
+            first, length, shift = self.stream.read(1), 0, 0
+            if not first:
+                raise ValueError("the broker closed the connection")
+            while True:
+                byte = self.stream.read(1)[0]
+                length |= (byte & 0x7F) << shift
+                shift += 7
+                if byte < 0x80:
+                    break
+            body = self.stream.read(length)
+            if first[0] >> 4 == kind:
+                return body
+
+    def subscribe(self, filters, qos):
+        self.send(subscribe(filters, qos))
+        if any(code > 2 for code in self.wait_for(SUBACK)[2:]):
+            raise ValueError("a subscription was refused")
+
+    def disconnect(self):
+        self.send(b"\xe0\0")
+
+    def close(self):
+        self.stream.close()
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
