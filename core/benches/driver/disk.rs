@@ -64,6 +64,13 @@ impl Disk {
                 self.files.remove(segment);
                 std::fs::remove_file(self.directory.path().join(segment.to_string()))?;
             }
+            DiskRequest::Rename { from, to } => {
+                let path = |segment: &SegmentNumber| self.directory.path().join(segment.to_string());
+                std::fs::rename(path(from), path(to))?;
+                if let Some(file) = self.files.remove(from) {
+                    self.files.insert(*to, file);
+                }
+            }
             DiskRequest::FreeSpace => return Ok(DiskReply::FreeSpace(u64::MAX)),
         }
         Ok(DiskReply::Done)

@@ -212,10 +212,10 @@ impl<'a> Rebuild<'a> {
                 }
             }
             Record::Settled { queue, position } if self.said.matters => {
-                drop(self.said.settled.insert((*queue, *position)))
+                self.said.settled.insert((*queue, *position));
             }
             Record::Releasing { queue, position } if self.said.matters => {
-                drop(self.said.releasing.insert((*queue, *position)))
+                self.said.releasing.insert((*queue, *position));
             }
             _ => {}
         }
