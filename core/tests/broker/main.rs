@@ -4,6 +4,7 @@ mod acknowledgement_table;
 mod connecting;
 mod crashes;
 mod limits;
+mod long_run;
 mod public_reports;
 mod public_reports_storage;
 mod publishing;
