@@ -10,6 +10,7 @@ mod publishing;
 mod recovery;
 mod retained;
 mod room;
+mod salvage;
 mod sessions;
 mod subscribing;
 mod support;

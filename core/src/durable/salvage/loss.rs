@@ -84,6 +84,13 @@ pub enum Loss {
         /// Its client.
         client: ClientKey,
     },
+    /// Subscriptions of a client were found by older records: some may have ended since.
+    SubscriptionsPutBack {
+        /// The client.
+        client: ClientKey,
+        /// How many.
+        count: u64,
+    },
     /// Entries of a client's queue whose place in it was found by the messages' own records.
     EntriesPutBack {
         /// The client.
@@ -165,8 +172,14 @@ impl fmt::Display for Loss {
                 write!(f, "record {lsn} does not fit to those before it and is left out")
             }
             Loss::Image { segment, offset, listing } => {
-                let what = if *listing { "a list of pieces" } else { "a piece" };
-                write!(f, "{what} of the checkpoint is damaged, in segment {segment} at offset {offset}")
+                let what = if *listing { "a list of the pieces" } else { "a piece" };
+                write!(f, "{what} of the checkpoint is damaged, in segment {segment} at offset {offset}")?;
+                if *listing {
+                    f.write_str(
+                        "; pieces found elsewhere are taken in its place, so what was settled or ended may come back",
+                    )?;
+                }
+                Ok(())
             }
             Loss::Queue { queue } => {
                 write!(f, "queue {queue}: nothing says whose it is; its entries are lost")
@@ -178,6 +191,12 @@ impl fmt::Display for Loss {
                 f,
                 "client {:?}: its session is pieced together; which QoS 2 packet identifiers it has left open as a \
                  publisher is lost, and it may be sent again what it has",
+                client.client
+            ),
+            Loss::SubscriptionsPutBack { client, count } => write!(
+                f,
+                "client {:?}: what it subscribed to is damaged; {count} subscriptions were found by older records, and \
+                 some may have ended since",
                 client.client
             ),
             Loss::EntriesPutBack { client, count } => write!(
