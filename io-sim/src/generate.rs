@@ -109,7 +109,7 @@ fn broker(draws: &mut Draws) -> BrokerSettings {
         message_events: draws.percent(20),
         session_expiry_ms: if draws.percent(15) { *draws.pick(&[100, 100, 300, 1000]) } else { 0 },
         cache_bytes: *draws.pick(&[0, 500, 4096, 1 << 20]),
-        checkpoint_bytes: *draws.pick(&[8192, 40_000, 0]),
+        checkpoint_bytes: *draws.pick(&[16_384, 60_000, 0]),
         disk_percent: *draws.pick(&[110, 150, 200]),
         reserve_segments: draws.between(0, 3),
         ..BrokerSettings::default()

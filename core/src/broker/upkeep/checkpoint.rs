@@ -109,8 +109,9 @@ impl Broker {
 
     fn make_images(&mut self, mut cursor: Cursor, leaving: BTreeSet<SegmentNumber>) -> Step {
         let before = self.log.last();
+        let most = self.spots_of_a_step();
         let (mut bytes, mut seen) = (0, 0);
-        while bytes < STEP_BYTES && seen < STEP_SPOTS && cursor != Cursor::End {
+        while bytes < STEP_BYTES && seen < most && cursor != Cursor::End {
             let (spots, next) = self.state.next_spots(cursor, SPOTS_AT_ONCE);
             cursor = next;
             seen += SPOTS_AT_ONCE;
@@ -134,6 +135,10 @@ impl Broker {
         if last > before { Step::Added(last) } else { Step::More }
     }
 
+    fn spots_of_a_step(&self) -> usize {
+        self.settings.limits.turn_work.clamp(SPOTS_AT_ONCE, STEP_SPOTS)
+    }
+
     /// Bytes added to the log, about.
     fn append_image(&mut self, image: Image, key: ImageKey) -> u64 {
         let before = self.log.unwritten_bytes();
@@ -151,7 +156,8 @@ impl Broker {
         if cursor == Cursor::End && listing.gathering.is_empty() {
             return self.append_completion(listing, leaving);
         }
-        let (spots, cursor) = self.state.next_spots(cursor, STEP_SPOTS);
+        let (spots, cursor) = self.state.next_spots(cursor, self.spots_of_a_step());
+        let full = LISTING.min(4 * self.settings.limits.turn_work);
         for spot in &spots {
             let before = listing.gathering.len();
             self.state.image_places(spot, &mut listing.gathering);
@@ -161,8 +167,8 @@ impl Broker {
         }
         let mut last = None;
         let end = cursor == Cursor::End;
-        while listing.gathering.len() >= LISTING || (end && !listing.gathering.is_empty()) {
-            let rest = listing.gathering.split_off(listing.gathering.len().min(LISTING));
+        while listing.gathering.len() >= full || (end && !listing.gathering.is_empty()) {
+            let rest = listing.gathering.split_off(listing.gathering.len().min(full));
             let record = Record::Listing(core::mem::replace(&mut listing.gathering, rest));
             let placed = Placed::Listing(listing.written.len());
             last = Some(self.log.append(self.now, &record, Some(placed), &self.settings));

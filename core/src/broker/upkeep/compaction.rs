@@ -107,7 +107,7 @@ impl Broker {
         } else if !moving.found.is_empty() {
             self.move_some(&mut moving)
         } else if let Some(from) = moving.from {
-            self.find_some(&mut moving, from);
+            self.find_some(&mut moving, from, STEP_CHUNKS.min(self.settings.limits.turn_work));
             Step::More
         } else {
             reached!("compaction done");
@@ -119,15 +119,15 @@ impl Broker {
         step
     }
 
-    fn find_some(&self, moving: &mut Moving, from: u64) {
+    fn find_some(&self, moving: &mut Moving, from: u64, most: usize) {
         let table = &self.state.messages.table;
-        let numbers: Vec<u64> = table.numbers_from(from).take(STEP_CHUNKS).collect();
+        let numbers: Vec<u64> = table.numbers_from(from).take(most).collect();
         for &number in &numbers {
             let messages = table.chunk(number).into_iter().flat_map(|chunk| chunk.iter(number));
             let places = messages.filter_map(|(message, known)| Some((message, known.place?)));
             moving.found.extend(places.filter(|(_, place)| place.segment == moving.segment));
         }
-        moving.from = numbers.last().map(|last| last + 1).filter(|_| numbers.len() == STEP_CHUNKS);
+        moving.from = numbers.last().map(|last| last + 1).filter(|_| numbers.len() == most);
     }
 
     fn move_some(&mut self, moving: &mut Moving) -> Step {
