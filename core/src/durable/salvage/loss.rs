@@ -181,6 +181,24 @@ impl fmt::Display for Loss {
                 }
                 Ok(())
             }
+            Loss::Queue { .. }
+            | Loss::Session { .. }
+            | Loss::SessionPiecedTogether { .. }
+            | Loss::SubscriptionsPutBack { .. }
+            | Loss::EntriesPutBack { .. }
+            | Loss::Unowned { .. }
+            | Loss::Entries { .. }
+            | Loss::Messages { .. }
+            | Loss::Retained { .. }
+            | Loss::Body { .. } => self.fmt_of_clients(f),
+        }
+    }
+}
+
+impl Loss {
+    /// What concerns clients and their messages rather than the files.
+    fn fmt_of_clients(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Loss::Queue { queue } => {
                 write!(f, "queue {queue}: nothing says whose it is; its entries are lost")
             }
@@ -222,6 +240,14 @@ impl fmt::Display for Loss {
             Loss::Body { segment, offset, error } => {
                 write!(f, "a message cannot be read, in segment {segment} at offset {offset}: {error}")
             }
+            Loss::ReadFailed { .. }
+            | Loss::NewerFormat { .. }
+            | Loss::Header { .. }
+            | Loss::Segment { .. }
+            | Loss::Records { .. }
+            | Loss::Record { .. }
+            | Loss::Unfitting { .. }
+            | Loss::Image { .. } => Ok(()),
         }
     }
 }
