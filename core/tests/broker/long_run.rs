@@ -143,9 +143,7 @@ fn a_message_that_rotted_is_reported_and_never_delivered() {
     whole.remove(9);
     assert_eq!(got, whole);
     let reports = |given: bool| {
-        let of = |event: &&Event| {
-            matches!(event, Event::MessageUnreadable { given_up, segment, .. } if *given_up == given && *segment == place.segment)
-        };
+        let of = |event: &&Event| matches!(event, Event::MessageUnreadable { given_up, segment, .. } if *given_up == given && *segment == place.segment);
         run.events.iter().filter(of).count()
     };
     assert_eq!((reports(false), reports(true)), (1, 1));

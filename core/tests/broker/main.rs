@@ -11,6 +11,7 @@ mod publishing;
 mod recovery;
 mod retained;
 mod room;
+mod salvage;
 mod sessions;
 mod subscribing;
 mod support;

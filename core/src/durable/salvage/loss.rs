@@ -84,6 +84,13 @@ pub enum Loss {
         /// Its client.
         client: ClientKey,
     },
+    /// Subscriptions of a client were found by older records: some may have ended since.
+    SubscriptionsPutBack {
+        /// The client.
+        client: ClientKey,
+        /// How many.
+        count: u64,
+    },
     /// Entries of a client's queue whose place in it was found by the messages' own records.
     EntriesPutBack {
         /// The client.
@@ -165,9 +172,33 @@ impl fmt::Display for Loss {
                 write!(f, "record {lsn} does not fit to those before it and is left out")
             }
             Loss::Image { segment, offset, listing } => {
-                let what = if *listing { "a list of pieces" } else { "a piece" };
-                write!(f, "{what} of the checkpoint is damaged, in segment {segment} at offset {offset}")
+                let what = if *listing { "a list of the pieces" } else { "a piece" };
+                write!(f, "{what} of the checkpoint is damaged, in segment {segment} at offset {offset}")?;
+                if *listing {
+                    f.write_str(
+                        "; pieces found elsewhere are taken in its place, so what was settled or ended may come back",
+                    )?;
+                }
+                Ok(())
             }
+            Loss::Queue { .. }
+            | Loss::Session { .. }
+            | Loss::SessionPiecedTogether { .. }
+            | Loss::SubscriptionsPutBack { .. }
+            | Loss::EntriesPutBack { .. }
+            | Loss::Unowned { .. }
+            | Loss::Entries { .. }
+            | Loss::Messages { .. }
+            | Loss::Retained { .. }
+            | Loss::Body { .. } => self.fmt_of_clients(f),
+        }
+    }
+}
+
+impl Loss {
+    /// What concerns clients and their messages rather than the files.
+    fn fmt_of_clients(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Loss::Queue { queue } => {
                 write!(f, "queue {queue}: nothing says whose it is; its entries are lost")
             }
@@ -178,6 +209,12 @@ impl fmt::Display for Loss {
                 f,
                 "client {:?}: its session is pieced together; which QoS 2 packet identifiers it has left open as a \
                  publisher is lost, and it may be sent again what it has",
+                client.client
+            ),
+            Loss::SubscriptionsPutBack { client, count } => write!(
+                f,
+                "client {:?}: what it subscribed to is damaged; {count} subscriptions were found by older records, and \
+                 some may have ended since",
                 client.client
             ),
             Loss::EntriesPutBack { client, count } => write!(
@@ -203,6 +240,14 @@ impl fmt::Display for Loss {
             Loss::Body { segment, offset, error } => {
                 write!(f, "a message cannot be read, in segment {segment} at offset {offset}: {error}")
             }
+            Loss::ReadFailed { .. }
+            | Loss::NewerFormat { .. }
+            | Loss::Header { .. }
+            | Loss::Segment { .. }
+            | Loss::Records { .. }
+            | Loss::Record { .. }
+            | Loss::Unfitting { .. }
+            | Loss::Image { .. } => Ok(()),
         }
     }
 }

@@ -18,6 +18,7 @@ mod owners;
 mod pieces;
 mod rebuild;
 mod seem;
+mod unlisted;
 mod walk;
 
 pub use copy::{Copied, CopyError};

@@ -6,6 +6,7 @@ use super::loss::Loss;
 use super::owners::{self, Said};
 use super::pieces::Pieces;
 use super::seem;
+use super::unlisted;
 use super::walk::{Found, Walk};
 use crate::durable::batch::{self, BATCH_HEADER};
 use crate::durable::codec;
@@ -29,6 +30,8 @@ pub(super) struct Rebuild<'a> {
     losses: Vec<Loss>,
     /// Every session that came up.
     sessions: BTreeSet<SessionId>,
+    /// Sessions of which an image says what they subscribed to.
+    subscribed: BTreeSet<SessionId>,
     /// What was said since the checkpoint.
     said: Said,
 }
@@ -43,7 +46,8 @@ struct Readable {
 impl<'a> Rebuild<'a> {
     pub fn new(walk: &'a Walk, hash_key: u64) -> Rebuild<'a> {
         let (state, losses, sessions) = (State::new(hash_key), Vec::new(), BTreeSet::new());
-        Rebuild { walk, pieces: Pieces::default(), state, losses, sessions, said: Said::default() }
+        let (pieces, subscribed, said) = (Pieces::default(), BTreeSet::new(), Said::default());
+        Rebuild { walk, pieces, state, losses, sessions, subscribed, said }
     }
 
     /// All of it: the state, the last record, what is missing.
@@ -57,6 +61,9 @@ impl<'a> Rebuild<'a> {
             None => self.state.begin_salvage(),
         }
         base.images.into_iter().for_each(|(image, place)| self.restore(image, place));
+        if self.said.matters {
+            self.put_subscriptions_back();
+        }
         self.state.images_restored();
         self.tell_gaps(device, begin);
         let walk = self.walk;
@@ -82,8 +89,8 @@ impl<'a> Rebuild<'a> {
     /// The newest checkpoint of which nothing is missing, nor of what follows it; else the one with the fewest losses.
     fn best_checkpoint(&mut self, device: Device<'_>) -> Readable {
         let mut best: Option<(usize, Readable)> = None;
-        for (_, checkpoint) in self.walk.checkpoints.iter().rev() {
-            let readable = self.read(device, checkpoint);
+        for (end, checkpoint) in self.walk.checkpoints.iter().rev() {
+            let readable = self.read(device, checkpoint, *end);
             let missing = readable.losses.len() + self.walk.gaps(checkpoint.begin.first).len();
             if missing == 0 {
                 return readable;
@@ -96,7 +103,7 @@ impl<'a> Rebuild<'a> {
         best.map_or(nothing, |(_, readable)| readable)
     }
 
-    fn read(&mut self, device: Device<'_>, checkpoint: &Checkpoint) -> Readable {
+    fn read(&mut self, device: Device<'_>, checkpoint: &Checkpoint, end: Lsn) -> Readable {
         let missing = checkpoint.needed.iter().filter(|segment| !self.walk.files.contains_key(segment));
         let mut losses: Vec<Loss> = missing.map(|segment| Loss::Segment { segment: *segment }).collect();
         let damaged = |place: &Place, listing| {
@@ -117,6 +124,9 @@ impl<'a> Rebuild<'a> {
                 Some(Record::Image(image)) => images.push((image, place)),
                 _ => losses.push(damaged(&place, false)),
             }
+        }
+        if losses.iter().any(|loss| matches!(loss, Loss::Image { listing: true, .. })) {
+            images.extend(unlisted::images(device, &mut self.pieces, self.walk, end, &images));
         }
         // Sessions come before all that belongs to them.
         images.sort_by_key(|(image, _)| !matches!(image, Image::Session { .. }));
@@ -141,6 +151,9 @@ impl<'a> Rebuild<'a> {
             }
             _ => {}
         }
+        if let Image::Subscriptions { session, .. } = &image {
+            self.subscribed.insert(*session);
+        }
         if !self.state.restore(image, place) {
             let (segment, offset) = (place.segment, place.offset);
             self.losses.push(Loss::Image { segment, offset, listing: false });
@@ -161,6 +174,21 @@ impl<'a> Rebuild<'a> {
         let horizon = QueuePosition(0);
         let opened = Record::SessionOpened { session, queue, key, durable: true, at, horizon };
         self.state.apply(opened, Lsn::NONE, None);
+    }
+
+    /// A piece of the checkpoint is damaged: what it may have said of subscriptions is taken from older records.
+    fn put_subscriptions_back(&mut self) {
+        for (session, filters) in &self.walk.subscriptions {
+            let known = self.state.session(*session).map(|known| known.key.clone());
+            let lost = !self.subscribed.contains(session) && !filters.is_empty();
+            let Some(client) = known.filter(|_| lost) else { continue };
+            let filters: Vec<_> = filters.iter().map(|(filter, qos)| (filter.clone(), *qos)).collect();
+            self.losses.push(Loss::SubscriptionsPutBack { client, count: filters.len() as u64 });
+            let (as_of, owed) = (Lsn::NONE, Vec::new());
+            let image = Image::Subscriptions { session: *session, part: 0, as_of, filters, owed };
+            let nowhere = Place { segment: Default::default(), offset: 0, length: 0, checksum: 0 };
+            self.state.restore(image, nowhere);
+        }
     }
 
     fn tell_gaps(&mut self, device: Device<'_>, begin: Lsn) {
@@ -212,10 +240,10 @@ impl<'a> Rebuild<'a> {
                 }
             }
             Record::Settled { queue, position } if self.said.matters => {
-                self.said.settled.insert((*queue, *position));
+                self.said.settled.extend([(*queue, *position)])
             }
             Record::Releasing { queue, position } if self.said.matters => {
-                self.said.releasing.insert((*queue, *position));
+                self.said.releasing.extend([(*queue, *position)])
             }
             _ => {}
         }

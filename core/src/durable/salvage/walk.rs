@@ -12,11 +12,13 @@ use crate::durable::record::{Checkpoint, ClientKey, Image, Record};
 use crate::durable::segment::{self, FirstSector, SegmentHeader};
 use crate::durable::{SECTOR, whole_sectors};
 use crate::ids::{Lsn, QueueId, RecoveryCount, SegmentNumber, SessionId, StoreId};
+use crate::mqtt::packet::QoS;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Types of records that are read on the walk: sessions opened, images of sessions, checkpoints.
-const READ_TYPES: [u8; 3] = [1, 17, 24];
+/// Types of records that are read on the walk: sessions, subscriptions, their images, checkpoints.
+const READ_TYPES: [u8; 6] = [1, 5, 6, 17, 18, 24];
 
 /// A whole batch.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,8 @@ pub(super) struct Walk {
     pub checkpoints: Vec<(Lsn, Checkpoint)>,
     /// Whose sessions and queues anything says that they are.
     pub sessions: BTreeMap<SessionId, (QueueId, ClientKey)>,
+    /// What sessions had subscribed to when anything last said so.
+    pub subscriptions: BTreeMap<SessionId, BTreeMap<Box<str>, QoS>>,
     /// The highest record that anything says was on disk.
     pub synced: Lsn,
     pub losses: Vec<Loss>,
@@ -150,6 +154,14 @@ impl Walk {
             Record::SessionOpened { session, queue, key, .. }
             | Record::Image(Image::Session { session, queue, key, .. }) => {
                 self.sessions.insert(session, (queue, key));
+            }
+            Record::Subscribed { session, filters, .. }
+            | Record::Image(Image::Subscriptions { session, filters, .. }) => {
+                self.subscriptions.entry(session).or_default().extend(filters);
+            }
+            Record::Unsubscribed { session, filters } => {
+                let known = self.subscriptions.entry(session).or_default();
+                known.retain(|filter, _| !filters.contains(filter));
             }
             Record::Checkpoint(checkpoint) => self.checkpoints.push((lsn, checkpoint)),
             _ => {}
