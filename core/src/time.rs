@@ -70,4 +70,6 @@ pub enum Why {
     Space,
     /// A message that could not be read is read again.
     Retry,
+    /// Space may be won again.
+    Upkeep,
 }

@@ -19,7 +19,9 @@ impl Broker {
             (self.now.monotonic.plus_ms(ms), Why::Expiry)
         });
         let retry = self.fetches.deadline().map(|at| (at, Why::Retry));
-        [work, self.log.deadline(), self.deadlines.first(), expiry, retry].into_iter().flatten().min()
+        let upkeep = self.rest_ends().map(|at| (at, Why::Upkeep));
+        let own = [work, self.log.deadline(), self.deadlines.first(), expiry, retry, upkeep];
+        own.into_iter().flatten().min()
     }
 
     pub(super) fn deadline_reached(&mut self) {
@@ -33,6 +35,7 @@ impl Broker {
             }
         }
         self.fetch_again();
+        self.end_rest();
         self.do_work(self.settings.limits.turn_work);
         let segment = self.log.segment();
         self.log.due(self.now, &self.settings, &mut self.outbox);

@@ -237,7 +237,12 @@ impl Log {
     /// Bytes of all files of the store.
     pub fn file_bytes(&self) -> u64 {
         let others = self.preparation.file_count() as u64 * self.preparation.segment_bytes();
-        self.files.values().sum::<u64>() + others
+        self.used_bytes() + others
+    }
+
+    /// Bytes of the segments that hold something.
+    pub fn used_bytes(&self) -> u64 {
+        self.files.values().sum()
     }
 
     /// Bytes of a segment.

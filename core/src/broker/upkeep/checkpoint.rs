@@ -86,7 +86,6 @@ impl Broker {
         reached!("checkpoint begun");
         self.log.begin_checkpoint();
         self.upkeep.written_at_begin = self.log.written.bytes;
-        self.upkeep.files_at_begin = self.log.file_bytes();
         let leaving = self.upkeep.compaction.take_emptied();
         self.upkeep.checkpoint.phase = Phase::Images { cursor: Cursor::START, leaving };
     }
@@ -218,9 +217,7 @@ impl Broker {
         self.upkeep.compaction.emptied(&leaving, &freed);
         self.upkeep.freed.extend(&freed);
         self.free_segments();
-        if self.log.file_bytes() >= self.upkeep.files_at_begin {
-            self.upkeep.rests_until = self.log.written.bytes + self.log.segment_bytes();
-        }
+        self.rest_if_in_vain();
         self.event(|| Event::CheckpointComplete { segment, freed: freed.len() as u64 });
     }
 }

@@ -9,6 +9,7 @@ use crate::durable::place::Place;
 use crate::durable::record::{Begin, Checkpoint};
 use crate::durable::usage::Usage;
 use crate::ids::{Lsn, SegmentNumber};
+use crate::time::Monotonic;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use checkpoint::Checkpointing;
@@ -31,10 +32,12 @@ pub(crate) struct Upkeep {
     last: Option<Last>,
     /// Bytes written to the log when it was begun.
     written_at_begin: u64,
-    /// Bytes of the store's files then.
-    files_at_begin: u64,
-    /// What it brought was no less than what it cost: nothing is done for space alone before so much is written.
-    rests_until: u64,
+    /// Bytes of the segments when the last one was complete.
+    used_after_last: u64,
+    /// What it cost was no less than what it brought: for a while nothing is done for space alone.
+    rest: Option<Rest>,
+    /// Rests without success in between.
+    rests: u32,
     /// Segments that go as soon as nothing reads them any more.
     freed: Vec<SegmentNumber>,
     /// `Work::Upkeep` is in the list.
@@ -42,6 +45,19 @@ pub(crate) struct Upkeep {
     /// Recovery is over.
     enabled: bool,
 }
+
+/// Until so much is written, so little needed or it is so late, nothing is done for space alone.
+struct Rest {
+    written: u64,
+    needed: u64,
+    until: Monotonic,
+}
+
+/// Milliseconds of the first rest; each that follows without success is twice as long.
+const REST_MS: u64 = 1000;
+
+/// Rests that get longer.
+const RESTS_MAX: u32 = 12;
 
 /// The last complete checkpoint.
 struct Last {
@@ -109,6 +125,35 @@ impl Broker {
         }
     }
 
+    /// When a rest is over.
+    pub(super) fn rest_ends(&self) -> Option<Monotonic> {
+        self.upkeep.rest.as_ref().map(|rest| rest.until)
+    }
+
+    pub(super) fn end_rest(&mut self) {
+        if self.rest_ends().is_some_and(|until| until <= self.now.monotonic) {
+            self.upkeep.rest = None;
+            self.list_upkeep();
+        }
+    }
+
+    /// A checkpoint is complete: was it worth its space?
+    fn rest_if_in_vain(&mut self) {
+        let used = self.log.used_bytes();
+        let before = core::mem::replace(&mut self.upkeep.used_after_last, used);
+        if used < before {
+            (self.upkeep.rest, self.upkeep.rests) = (None, 0);
+            return;
+        }
+        let segment_bytes = self.log.segment_bytes();
+        self.upkeep.rest = Some(Rest {
+            written: self.log.written.bytes + segment_bytes,
+            needed: self.needed_bytes().saturating_sub(segment_bytes),
+            until: self.now.monotonic.plus_ms(REST_MS << self.upkeep.rests),
+        });
+        self.upkeep.rests = (self.upkeep.rests + 1).min(RESTS_MAX);
+    }
+
     /// Recovery is over: upkeep begins.
     pub(crate) fn enable_upkeep(&mut self) {
         self.upkeep.enabled = true;
@@ -123,6 +168,10 @@ impl Broker {
 
     /// Begins a checkpoint or a compaction, if one is due.
     fn begin_upkeep(&mut self) {
+        let (written, needed) = (self.log.written.bytes, self.needed_bytes());
+        if self.upkeep.rest.as_ref().is_some_and(|rest| written >= rest.written || needed <= rest.needed) {
+            (self.upkeep.rest, self.upkeep.rests) = (None, 0);
+        }
         if self.upkeep.checkpoint.is_idle() && self.is_checkpoint_due() {
             self.begin_checkpoint();
         }
@@ -157,16 +206,19 @@ impl Broker {
 
     /// The same, when so many bytes of them are gone.
     fn is_crowded_without(&self, bytes: u64) -> bool {
-        // What has been settled since is worth a checkpoint all the same: on a full disk nothing would be written.
-        if self.log.written.bytes < self.upkeep.rests_until && !self.would_free_a_segment() {
+        if self.upkeep.rest.is_some() {
             return false;
         }
-        let live =
-            self.state.messages.usage().total() + self.upkeep.last.as_ref().map_or(0, |l| l.usage.total());
+        let live = self.needed_bytes();
         // On a full disk every byte counts.
         let percent = if self.log.is_full() { 110 } else { self.settings.limits.disk_percent };
         let bound = (live / 100).saturating_mul(percent) + SEGMENTS_KEPT * self.log.segment_bytes();
         self.log.file_bytes().saturating_sub(bytes) > bound
+    }
+
+    /// Bytes of the log that are needed: messages and images.
+    fn needed_bytes(&self) -> u64 {
+        self.state.messages.usage().total() + self.upkeep.last.as_ref().map_or(0, |last| last.usage.total())
     }
 
     /// Whether a checkpoint would leave a segment without anything that is needed.
