@@ -140,6 +140,29 @@ pub enum DropReason {
 }
 
 impl Event {
+    fn fmt_of_the_log(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::CheckpointComplete { segment, freed } => {
+                write!(f, "checkpoint complete: recovery begins in segment {segment}; {freed} segments freed")
+            }
+            Event::MessageUnreadable { message, segment, offset, error, given_up } => {
+                let then = if *given_up {
+                    "It is passed by and stays where it is; `vowmq check` tells whose it is"
+                } else {
+                    "It is tried again"
+                };
+                write!(
+                    f,
+                    "message {message} cannot be read from segment {segment} at offset {offset}: {error}. {then}"
+                )
+            }
+            Event::MessageReadable { message } => {
+                write!(f, "message {message} could be read after all")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether this tells the way of one message (only reported with `Settings::message_events`).
     pub fn is_about_a_message(&self) -> bool {
         match self {
@@ -197,23 +220,9 @@ impl fmt::Display for Event {
                 f.write_str("messages in memory are below their bound again: publishers go on")
             }
             Event::SegmentOpened { segment } => write!(f, "the log goes on in segment {segment}"),
-            Event::CheckpointComplete { segment, freed } => {
-                write!(f, "checkpoint complete: recovery begins in segment {segment}; {freed} segments freed")
-            }
-            Event::MessageUnreadable { message, segment, offset, error, given_up } => {
-                let then = if *given_up {
-                    "It is passed by and stays where it is; `vowmq check` tells whose it is"
-                } else {
-                    "It is tried again"
-                };
-                write!(
-                    f,
-                    "message {message} cannot be read from segment {segment} at offset {offset}: {error}. {then}"
-                )
-            }
-            Event::MessageReadable { message } => {
-                write!(f, "message {message} could be read after all")
-            }
+            Event::CheckpointComplete { .. }
+            | Event::MessageUnreadable { .. }
+            | Event::MessageReadable { .. } => self.fmt_of_the_log(f),
             Event::Received { message, address, .. } => {
                 write!(f, "message {message} received for {:?}", String::from_utf8_lossy(address))
             }

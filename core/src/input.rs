@@ -2,6 +2,7 @@
 
 use crate::ids::{ConnectionId, ListenerId, OpId, QueryId, SegmentNumber};
 use crate::limits::Settings;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -52,7 +53,7 @@ pub enum Input {
     /// The deadline that `next_deadline` named has come. Harmless when early.
     DeadlineReached,
     /// The operator changed the settings.
-    Reload(Settings),
+    Reload(Box<Settings>),
     /// The operator asks.
     Query {
         /// Answered with the same number.

@@ -171,7 +171,7 @@ impl Broker {
             Input::Closed { connection, cause } => self.closed(connection, cause),
             Input::DiskDone { op, result } => self.disk_done(op, result),
             Input::DeadlineReached => self.deadline_reached(),
-            Input::Reload(settings) => self.reload(settings),
+            Input::Reload(settings) => self.reload(*settings),
             Input::Query { query, question: Question::Statistics } => {
                 let answer = Answer::Statistics(self.statistics());
                 self.outbox.push(Output::Answer { query, answer });

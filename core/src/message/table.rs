@@ -58,6 +58,11 @@ impl Table {
         self.live
     }
 
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
     /// What is known of the message.
     pub fn find(&self, id: MessageId) -> Option<Known> {
         let chunk = self.chunks.get(&(id.0 / CHUNK))?;

@@ -311,7 +311,7 @@ fn reload_holds_for_what_happens_afterwards() {
     let mut run = Run::with(with(|limits| limits.subscriptions = 5));
     let (id, _) = accepted(&mut run, "c", true);
     subscribe(&mut run, id, &[("a", 0), ("b", 0)]);
-    run.input(Input::Reload(with(|limits| limits.subscriptions = 1)));
+    run.input(Input::Reload(Box::new(with(|limits| limits.subscriptions = 1))));
     run.send(id, &subscribe_bytes(1, &[("a", 0), ("c", 0)]));
     assert_eq!(run.taken(id), [0x90, 4, 0, 1, 0, 0x80]);
     publish(&mut run, id, "b", 0, 0, b"kept");
@@ -340,7 +340,7 @@ fn reload_wakes_who_waits_at_a_bound_that_has_moved() {
         }
         let before = run.taken(id).len();
         assert!(before < 2000, "{before} bytes for one that reads nothing");
-        run.input(Input::Reload(with(|limits| limits.unsent_bytes = 1 << 20)));
+        run.input(Input::Reload(Box::new(with(|limits| limits.unsent_bytes = 1 << 20))));
         let after = run.taken(id).len();
         assert!(before + after > 10 * 400, "retained {retained}: {before} bytes, then {after}");
     }

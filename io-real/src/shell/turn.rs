@@ -106,7 +106,7 @@ impl<D: Disk> Turn<D> {
     fn bring_commands(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
             match command {
-                Command::Reload(settings) => self.handle(Input::Reload(*settings)),
+                Command::Reload(settings) => self.handle(Input::Reload(settings)),
                 Command::ShutDown => {
                     self.stop_listening();
                     self.handle(Input::ShutdownRequested);

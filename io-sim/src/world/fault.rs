@@ -167,7 +167,7 @@ impl World<'_> {
                 if self.process.is_serving() {
                     self.effects.count("settings reloaded");
                     self.settings_change(broker.settings());
-                    self.feed(Input::Reload(self.settings));
+                    self.feed(Input::Reload(Box::new(self.settings)));
                 }
             }
             Fault::Reset { client, .. } => self.each_of(*client, World::reset),
