@@ -220,7 +220,7 @@ impl Ledger {
             if let Record::Checkpoint(checkpoint) = &record {
                 completes = Some(checkpoint.clone());
             }
-            self.facts.apply(record, &mut self.news);
+            self.facts.apply(record, self.expected, &mut self.news);
             self.expected = self.expected.next();
             at = next;
         }
@@ -251,6 +251,10 @@ impl Ledger {
         });
         let Some(header) = next else { return false };
         self.store = Some(header.store);
+        if header.recovery_count > self.recovery_count {
+            // What its writer had not finished when it was gone stays unfinished.
+            self.facts.pieces = None;
+        }
         self.recovery_count = header.recovery_count;
         self.place = (header.segment, SECTOR);
         true

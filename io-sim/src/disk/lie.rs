@@ -22,8 +22,10 @@ pub(crate) enum Lie {
 pub(crate) struct Harm {
     /// What it is counted as.
     pub(crate) effect: &'static str,
-    /// The first record of a batch that is not where it should be.
+    /// The first record of a batch that is not where it should be; the next one, if the batch has none.
     pub(crate) missing: Option<Lsn>,
+    /// That batch has no records: only what was written behind it cannot be reached.
+    pub(crate) gap: bool,
     /// The bytes that were written over, or were not as they are.
     pub(crate) place: Option<(SegmentNumber, u64, u64)>,
 }
@@ -49,7 +51,7 @@ impl Disk {
         match (request, lie) {
             (DiskRequest::Write { segment, offset, chunks, sync }, Lie::Lost | Lie::Misdirected(_)) => {
                 let bytes = chunks.concat();
-                let Some(missing) = batch::parse(&bytes).map(|batch| batch.header.first) else {
+                let Some(header) = batch::parse(&bytes).map(|batch| batch.header) else {
                     return self.carry_out(request);
                 };
                 self.lied = true;
@@ -59,7 +61,8 @@ impl Disk {
                     }
                     Lie::Lost | Lie::Stale(_) => ("write lost", None),
                 };
-                self.harm = Some(Harm { effect, missing: Some(missing), place });
+                let (missing, gap) = (Some(header.first), header.records == 0);
+                self.harm = Some(Harm { effect, missing, gap, place });
                 if *sync { self.sync(*segment) } else { Ok(DiskReply::Done) }
             }
             (DiskRequest::Read { segment, offset, .. }, Lie::Stale(number)) => {
@@ -75,7 +78,7 @@ impl Disk {
                 bytes[at..at + SECTOR].copy_from_slice(&self.file(*segment)?.stale(place as usize));
                 let place = Some((*segment, place, SECTOR as u64));
                 self.lied = true;
-                self.harm = Some(Harm { effect: "read stale", missing: None, place });
+                self.harm = Some(Harm { effect: "read stale", missing: None, gap: false, place });
                 Ok(DiskReply::Bytes(Bytes::from(bytes)))
             }
             _ => self.carry_out(request),

@@ -1,10 +1,13 @@
 //! What records say, folded: as little as the checks need, and by code of its own.
 
 use super::News;
+use super::image::Pieces;
 use crate::payload::{self, MessageKey};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use vowmq_core::durable::record::{Publication, Record, Retain};
-use vowmq_core::ids::{MessageId, QueueId, QueuePosition, SessionId};
+use vowmq_core::durable::state::Owed;
+use vowmq_core::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
+use vowmq_core::routing::retained::Progress;
 
 /// Packet ids go round after so many.
 const PACKET_IDS: u64 = 65_535;
@@ -20,6 +23,8 @@ pub(crate) struct Facts {
     /// By client.
     wills: BTreeMap<Box<str>, Option<MessageKey>>,
     messages: BTreeMap<MessageId, MessageKey>,
+    /// The images of a session's subscriptions that came last, as long as more of them may follow.
+    pub(super) pieces: Option<Pieces>,
 }
 
 /// A durable session.
@@ -30,6 +35,8 @@ pub(crate) struct SessionFacts {
     pub(crate) attached: bool,
     /// By filter, with the QoS granted.
     pub(crate) subscriptions: BTreeMap<Box<str>, u8>,
+    /// The retained messages that they are still owed.
+    pub(super) owed: VecDeque<Owed>,
     /// QoS 2 packet ids of its client that are taken.
     pub(crate) received: BTreeSet<u16>,
     /// Positions below it may be delivered.
@@ -77,7 +84,10 @@ impl Facts {
         self.wills.get(client).copied()
     }
 
-    pub(super) fn apply(&mut self, record: Record, news: &mut News) {
+    pub(super) fn apply(&mut self, record: Record, lsn: Lsn, news: &mut News) {
+        if let Err(text) = self.end_pieces(&record) {
+            news.wrong_image.get_or_insert(text);
+        }
         match record {
             Record::SessionOpened { session, queue, key, horizon, .. } => {
                 self.open(session, queue, key.client, horizon);
@@ -96,13 +106,23 @@ impl Facts {
                     self.of_queue.remove(&facts.queue);
                 }
             }
-            Record::Subscribed { session, filters, .. } => self.with(session, |facts| {
-                facts.subscriptions.extend(filters.into_iter().map(|(filter, qos)| (filter, qos as u8)));
+            Record::Subscribed { session, filters, before } => self.with(session, |facts| {
+                for (filter, qos) in filters {
+                    facts.owed.retain(|owed| owed.filter != filter);
+                    facts.owed.push_back(Owed { filter: filter.clone(), qos, before, after: None });
+                    facts.subscriptions.insert(filter, qos as u8);
+                }
             }),
             Record::Unsubscribed { session, filters } => self.with(session, |facts| {
+                facts.owed.retain(|owed| !filters.contains(&owed.filter));
                 facts.subscriptions.retain(|filter, _| !filters.contains(filter));
             }),
-            Record::RetainedQueued { session, entries, .. } => {
+            Record::RetainedQueued { session, entries, progress } => {
+                self.with(session, |facts| match (progress, facts.owed.front_mut()) {
+                    (Progress::Done, _) => drop(facts.owed.pop_front()),
+                    (Progress::After(topic), Some(owed)) => owed.after = Some(topic),
+                    (Progress::After(_), None) => {}
+                });
                 for (position, message, _) in entries {
                     let key = self.retained.values().find(|(id, _)| *id == message).and_then(|(_, key)| *key);
                     self.with(session, |facts| facts.push(position, message, key));
@@ -137,6 +157,7 @@ impl Facts {
                 if let Err(text) = self.agrees_with(&image) {
                     news.wrong_image.get_or_insert(text);
                 }
+                self.gather(image, lsn);
             }
             Record::Relocated { .. } | Record::Listing(_) | Record::Checkpoint(_) => {}
         }
@@ -155,6 +176,7 @@ impl Facts {
             queue,
             attached: true,
             subscriptions: BTreeMap::new(),
+            owed: VecDeque::new(),
             received: BTreeSet::new(),
             horizon: horizon.0,
             next: 0,

@@ -3,9 +3,20 @@
 use super::facts::Facts;
 use crate::payload;
 use std::collections::{BTreeMap, BTreeSet};
-use vowmq_core::durable::record::Image;
-use vowmq_core::ids::MessageId;
+use vowmq_core::durable::record::{Image, Record};
+use vowmq_core::durable::state::Owed;
+use vowmq_core::ids::{Lsn, MessageId, SessionId};
 use vowmq_core::queue::Stage;
+
+/// The images of a session's subscriptions: several, one behind the other, that say it all together.
+pub(super) struct Pieces {
+    session: SessionId,
+    parts: u32,
+    /// The record before the first, and the one that they name as that.
+    behind: (Lsn, Lsn),
+    subscriptions: BTreeMap<Box<str>, u8>,
+    owed: Vec<Owed>,
+}
 
 impl Facts {
     /// The image was made right before this record, so it says what is so now. Else: what is wrong, in words.
@@ -24,13 +35,8 @@ impl Facts {
                 let said: BTreeSet<u16> = received.iter().map(|id| id.get()).collect();
                 holds(facts.received == said, "its packet ids are others")
             }
-            Image::Subscriptions { session, filters, .. } => {
-                let facts = self.session_of(*session);
-                let known = |(filter, qos): &(Box<str>, _)| {
-                    facts.is_some_and(|facts| facts.subscriptions.get(filter) == Some(&(*qos as u8)))
-                };
-                holds(filters.iter().all(known), "a subscription is not there")
-            }
+            // Held against the records when the last piece is there: see `end_pieces`.
+            Image::Subscriptions { .. } => Ok(()),
             Image::Queue { queue, first, end, entries } => {
                 let facts = self.session_of_queue(*queue);
                 let there = facts.into_iter().flat_map(|facts| facts.entries.range(first.0..end.0));
@@ -59,5 +65,45 @@ impl Facts {
                 holds(self.will(&key.client) == Some(left), "the will is another")
             }
         }
+    }
+
+    /// Takes in an image of subscriptions.
+    pub(super) fn gather(&mut self, image: Image, lsn: Lsn) {
+        let Image::Subscriptions { session, as_of, filters, owed, .. } = image else { return };
+        let behind = (Lsn(lsn.0 - 1), as_of);
+        let (subscriptions, none) = (BTreeMap::new(), Vec::new());
+        let first = Pieces { session, parts: 0, behind, subscriptions, owed: none };
+        let pieces = self.pieces.get_or_insert(first);
+        pieces.parts += 1;
+        pieces.subscriptions.extend(filters.into_iter().map(|(filter, qos)| (filter, qos as u8)));
+        pieces.owed.extend(owed);
+    }
+
+    /// If this record is not another piece, those so far are all there are. Else: what is wrong with them, in words.
+    pub(super) fn end_pieces(&mut self, record: &Record) -> Result<(), String> {
+        let goes_on = |pieces: &mut Pieces| match record {
+            Record::Image(Image::Subscriptions { session, part, .. }) => {
+                *session == pieces.session && *part == pieces.parts
+            }
+            _ => false,
+        };
+        let Some(pieces) = self.pieces.take_if(|pieces| !goes_on(pieces)) else { return Ok(()) };
+        let Some(facts) = self.session_of(pieces.session) else {
+            return Err(format!(
+                "there are subscriptions of session {}, and no such session",
+                pieces.session
+            ));
+        };
+        let (client, said) = (&facts.client, &pieces.subscriptions);
+        if pieces.behind.0 != pieces.behind.1 {
+            return Err(format!("the subscriptions of {client} stand behind another record than they say"));
+        }
+        if *said != facts.subscriptions {
+            return Err(format!("{client} has the subscriptions {:?}, not {said:?}", facts.subscriptions));
+        }
+        if facts.owed != pieces.owed {
+            return Err(format!("{client} is owed {:?}, not {:?}", facts.owed, pieces.owed));
+        }
+        Ok(())
     }
 }

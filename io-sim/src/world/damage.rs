@@ -16,6 +16,8 @@ pub(super) struct Damage {
     places: Vec<(SegmentNumber, u64, u64)>,
     /// The first record that was written elsewhere, or nowhere.
     missing: Option<Lsn>,
+    /// The record that would follow on a batch without records that was written elsewhere, or nowhere.
+    gap: Option<Lsn>,
     /// Bytes that this recovery was shown as they were before.
     hidden: Vec<(SegmentNumber, u64, u64)>,
     /// Something was done to what is on the platter at some time: messages may be unreadable.
@@ -36,7 +38,7 @@ pub(super) struct Damage {
 impl Damage {
     /// Whether anything was done to what is on the platter.
     fn is_any(&self) -> bool {
-        !self.places.is_empty() || self.missing.is_some()
+        !self.places.is_empty() || self.missing.is_some() || self.gap.is_some()
     }
 }
 
@@ -53,7 +55,8 @@ impl World<'_> {
         match harm.missing {
             Some(missing) => {
                 self.damage.ever = true;
-                self.damage.missing = earlier(self.damage.missing, Some(missing));
+                let gone = if harm.gap { &mut self.damage.gap } else { &mut self.damage.missing };
+                *gone = earlier(*gone, Some(missing));
                 self.damage.places.extend(place);
                 self.damage.fresh |= self.process.is_recovering();
                 self.ledger.blind();
@@ -86,7 +89,8 @@ impl World<'_> {
     /// The first record that is gone and that recovery needs; `shown`: or that this recovery was not shown.
     fn first_gone(&self, shown: bool) -> Option<Lsn> {
         let begins = self.ledger.replay_begins();
-        let missing = self.damage.missing.filter(|lsn| self.ledger.facts().is_none() || *lsn >= begins);
+        let missing = earlier(self.damage.missing, self.damage.gap);
+        let missing = missing.filter(|lsn| self.ledger.facts().is_none() || *lsn >= begins);
         let hidden = self.damage.hidden.iter().filter(|_| shown);
         let records = self.damage.places.iter().chain(hidden).filter_map(|&(segment, from, to)| {
             match self.ledger.need(segment, from, to) {
@@ -157,6 +161,8 @@ impl World<'_> {
         let (recovery, last) = (report.recovery_count, report.last_lsn);
         // A checkpoint made since has made good what was missing.
         self.damage.missing = self.damage.missing.filter(|missing| *missing >= report.replayed_from);
+        // So has one that begins right behind the gap: what was read is not gone.
+        self.damage.gap = self.damage.gap.filter(|gap| *gap >= report.replayed_from && *gap > last);
         // It may have read again what it was shown wrongly.
         let hidden = self.first_gone(true).filter(|hidden| *hidden > last);
         let blind = self.ledger.facts().is_none();
