@@ -85,7 +85,6 @@ impl Broker {
     pub(super) fn begin_checkpoint(&mut self) {
         reached!("checkpoint begun");
         self.log.begin_checkpoint();
-        self.upkeep.written_at_begin = self.log.written.bytes;
         let leaving = self.upkeep.compaction.take_emptied();
         self.upkeep.checkpoint.phase = Phase::Images { cursor: Cursor::START, leaving };
     }
@@ -212,6 +211,7 @@ impl Broker {
             reached!("segments freed");
         }
         self.counters.checkpoints += 1;
+        self.upkeep.written_by_then = self.log.written.bytes;
         let segment = last.begin.segment;
         self.upkeep.last = Some(last);
         self.upkeep.compaction.emptied(&leaving, &freed);

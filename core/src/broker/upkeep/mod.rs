@@ -30,8 +30,8 @@ pub(crate) struct Upkeep {
     waits_for: Lsn,
     /// The last complete checkpoint that recovery will find.
     last: Option<Last>,
-    /// Bytes written to the log when it was begun.
-    written_at_begin: u64,
+    /// Bytes written to the log when it was complete: what it wrote itself brings no other about.
+    written_by_then: u64,
     /// Bytes of the segments when the last one was complete.
     used_after_last: u64,
     /// What it cost was no less than what it brought: for a while nothing is done for space alone.
@@ -181,7 +181,7 @@ impl Broker {
     }
 
     fn is_checkpoint_due(&self) -> bool {
-        let since = self.log.written.bytes - self.upkeep.written_at_begin;
+        let since = self.log.written.bytes - self.upkeep.written_by_then;
         let every = match self.settings.limits.checkpoint_bytes {
             0 => self.log.segment_bytes(),
             bytes => bytes,
