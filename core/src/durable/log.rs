@@ -10,6 +10,7 @@
 
 use super::batch::{self, BATCH_HEADER, BatchHeader};
 use super::codec;
+pub use super::opening::Opening;
 use super::place::Place;
 use super::preparation::{Preparation, Prepared};
 use super::record::Begin;
@@ -34,25 +35,6 @@ const BATCH_BYTES: usize = 1024 * 1024;
 
 /// Milliseconds after which an idle log writes a witness: a batch without records that says what is synced.
 const WITNESS_MS: u64 = 500;
-
-/// Where the log stands when it is opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opening {
-    /// The store.
-    pub store: StoreId,
-    /// The recoveries behind it.
-    pub recovery_count: RecoveryCount,
-    /// The segment that is open: its header is durable, nothing follows.
-    pub segment: SegmentNumber,
-    /// The checksum of the last batch.
-    pub previous: u32,
-    /// The last record, which is durable.
-    pub last: Lsn,
-    /// Where the batch stands that completes the last checkpoint, if there is one.
-    pub checkpoint: Option<(SegmentNumber, u64)>,
-    /// All segments that are there, the open one included, with their lengths.
-    pub files: BTreeMap<SegmentNumber, u64>,
-}
 
 /// Something of which the log tells where it lies, once it is on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ pub mod batch;
 pub mod codec;
 pub mod gate;
 pub mod log;
+pub mod opening;
 pub mod page;
 pub mod place;
 pub mod preparation;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use vowmq_core::durable::record::{Publication, Record, Retain};
 use vowmq_core::durable::state::Owed;
 use vowmq_core::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
+use vowmq_core::queue::Delivery;
 use vowmq_core::routing::retained::Progress;
 
 /// Packet ids go round after so many.
@@ -118,15 +119,7 @@ impl Facts {
                 facts.subscriptions.retain(|filter, _| !filters.contains(filter));
             }),
             Record::RetainedQueued { session, entries, progress } => {
-                self.with(session, |facts| match (progress, facts.owed.front_mut()) {
-                    (Progress::Done, _) => drop(facts.owed.pop_front()),
-                    (Progress::After(topic), Some(owed)) => owed.after = Some(topic),
-                    (Progress::After(_), None) => {}
-                });
-                for (position, message, _) in entries {
-                    let key = self.retained.values().find(|(id, _)| *id == message).and_then(|(_, key)| *key);
-                    self.with(session, |facts| facts.push(position, message, key));
-                }
+                self.queue_retained(session, entries, progress);
             }
             Record::Published(publication) => self.publish(&publication, news),
             Record::PacketIdReceived { session, packet_id } => {
@@ -160,6 +153,23 @@ impl Facts {
                 self.gather(image, lsn);
             }
             Record::Relocated { .. } | Record::Listing(_) | Record::Checkpoint(_) => {}
+        }
+    }
+
+    fn queue_retained(
+        &mut self,
+        session: SessionId,
+        entries: Vec<(QueuePosition, MessageId, Delivery)>,
+        progress: Progress,
+    ) {
+        self.with(session, |facts| match (progress, facts.owed.front_mut()) {
+            (Progress::Done, _) => drop(facts.owed.pop_front()),
+            (Progress::After(topic), Some(owed)) => owed.after = Some(topic),
+            (Progress::After(_), None) => {}
+        });
+        for (position, message, _) in entries {
+            let key = self.retained.values().find(|(id, _)| *id == message).and_then(|(_, key)| *key);
+            self.with(session, |facts| facts.push(position, message, key));
         }
     }
 
