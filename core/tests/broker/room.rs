@@ -149,7 +149,7 @@ fn a_start_on_a_full_disk_says_so_and_loses_nothing() {
     let mut settings = settings();
     settings.limits.connect_bytes = 20_000;
     let mut run = Run::with(settings);
-    for number in 0..5 {
+    for number in 0..12 {
         let mut packet = connect_packet(&format!("device {number}"), true);
         packet.last_will =
             Some(LastWill::new(format!("w/{number}"), vec![b'x'; 15_000], mqttbytes::QoS::AtLeastOnce, true));
@@ -161,11 +161,11 @@ fn a_start_on_a_full_disk_says_so_and_loses_nothing() {
     disk.capacity = Some(disk.allocated());
     match recover(&mut disk, now, settings, Purpose::Serve) {
         Err(refusal) => assert!(refusal.to_string().contains("the disk is full"), "{refusal}"),
-        Ok(_) => panic!("five wills do not fit into what is left"),
+        Ok(_) => panic!("twelve wills do not fit into what is left"),
     }
     disk.capacity = None;
     let mut run = Run::on(disk, now, settings);
     let (reader, _) = accepted(&mut run, "reader", true);
     run.send(reader, &subscribe_bytes(1, &[("w/+", 1)]));
-    assert_eq!(payloads(&mut run, reader).len(), 5);
+    assert_eq!(payloads(&mut run, reader).len(), 12);
 }
