@@ -84,6 +84,8 @@ impl World<'_> {
         }
         let key = self.ledger.facts().and_then(|facts| facts.key_of(message));
         self.model.unreadable(key);
+        // A message is gone, and the broker says so: what would have come of it nobody can tell.
+        self.over = true;
     }
 
     /// The first record that is gone and that recovery needs; `shown`: or that this recovery was not shown.
