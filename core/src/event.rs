@@ -140,29 +140,6 @@ pub enum DropReason {
 }
 
 impl Event {
-    fn fmt_of_the_log(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Event::CheckpointComplete { segment, freed } => {
-                write!(f, "checkpoint complete: recovery begins in segment {segment}; {freed} segments freed")
-            }
-            Event::MessageUnreadable { message, segment, offset, error, given_up } => {
-                let then = if *given_up {
-                    "It is passed by and stays where it is; `vowmq check` tells whose it is"
-                } else {
-                    "It is tried again"
-                };
-                write!(
-                    f,
-                    "message {message} cannot be read from segment {segment} at offset {offset}: {error}. {then}"
-                )
-            }
-            Event::MessageReadable { message } => {
-                write!(f, "message {message} could be read after all")
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Whether this tells the way of one message (only reported with `Settings::message_events`).
     pub fn is_about_a_message(&self) -> bool {
         match self {
@@ -205,24 +182,28 @@ impl fmt::Display for Event {
                 "the disk is full ({why}): publishers are held until there is room; consumers and acknowledgements go on"
             ),
             Event::DiskHasRoom => f.write_str("the disk has room again: publishers go on"),
-            Event::MemoryFull { largest } => {
-                f.write_str(
-                    "messages held take limits.memory_bytes: publishers are held until consumers catch up",
-                )?;
-                match largest {
-                    Some((client, count)) => {
-                        write!(f, "; the queue of client {client:?} holds most, {count} messages")
-                    }
-                    None => Ok(()),
-                }
-            }
+            Event::MemoryFull { largest } => fmt_memory_full(f, largest.as_ref()),
             Event::MemoryHasRoom => {
                 f.write_str("messages in memory are below their bound again: publishers go on")
             }
             Event::SegmentOpened { segment } => write!(f, "the log goes on in segment {segment}"),
-            Event::CheckpointComplete { .. }
-            | Event::MessageUnreadable { .. }
-            | Event::MessageReadable { .. } => self.fmt_of_the_log(f),
+            Event::CheckpointComplete { segment, freed } => {
+                write!(f, "checkpoint complete: recovery begins in segment {segment}; {freed} segments freed")
+            }
+            Event::MessageUnreadable { message, segment, offset, error, given_up } => {
+                let then = if *given_up {
+                    "It is passed by and stays where it is; `vowmq check` tells whose it is"
+                } else {
+                    "It is tried again"
+                };
+                write!(
+                    f,
+                    "message {message} cannot be read from segment {segment} at offset {offset}: {error}. {then}"
+                )
+            }
+            Event::MessageReadable { message } => {
+                write!(f, "message {message} could be read after all")
+            }
             Event::Received { message, address, .. } => {
                 write!(f, "message {message} received for {:?}", String::from_utf8_lossy(address))
             }
@@ -242,17 +223,30 @@ impl fmt::Display for Event {
             Event::Acknowledged { message, queue, position } => {
                 write!(f, "message {message} of queue {queue} at {position} acknowledged")
             }
-            Event::Dropped { message, queue, reason } => {
-                let why = match reason {
-                    DropReason::SlowReader => "its subscriber reads too slowly",
-                    DropReason::QueueFull => "the queue is at its bound",
-                    DropReason::SessionEnded => "its session ended",
-                };
-                match message {
-                    Some(message) => write!(f, "message {message} dropped from queue {queue}: {why}"),
-                    None => write!(f, "a QoS 0 message for queue {queue} dropped: {why}"),
-                }
-            }
+            Event::Dropped { message, queue, reason } => match message {
+                Some(message) => write!(f, "message {message} dropped from queue {queue}: {reason}"),
+                None => write!(f, "a QoS 0 message for queue {queue} dropped: {reason}"),
+            },
         }
+    }
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DropReason::SlowReader => "its subscriber reads too slowly",
+            DropReason::QueueFull => "the queue is at its bound",
+            DropReason::SessionEnded => "its session ended",
+        })
+    }
+}
+
+fn fmt_memory_full(f: &mut fmt::Formatter<'_>, largest: Option<&(String, u64)>) -> fmt::Result {
+    f.write_str("messages held take limits.memory_bytes: publishers are held until consumers catch up")?;
+    match largest {
+        Some((client, count)) => {
+            write!(f, "; the queue of client {client:?} holds most, {count} messages")
+        }
+        None => Ok(()),
     }
 }

@@ -66,8 +66,6 @@ pub(crate) struct Model {
     drops_known: u64,
     drops_counted: u64,
     drops_unknown: bool,
-    /// A message cannot be read, and nobody can tell which.
-    unreadable: bool,
     /// A process ended before it served, and its counters with it.
     drops_unseen: bool,
     /// The checkers that count; all if none is named.
@@ -93,8 +91,6 @@ pub(crate) struct Message {
     queued: u64,
     /// Those that it left because of their bound.
     dropped: u64,
-    /// The broker says that it cannot read it.
-    unreadable: bool,
     /// The connection attempt whose will it is.
     will_of: Option<usize>,
 }
@@ -189,7 +185,6 @@ impl Model {
             drops_known: 0,
             drops_counted: 0,
             drops_unknown: false,
-            unreadable: false,
             drops_unseen: false,
             checkers: scenario.checkers.clone(),
             violation: None,
@@ -242,7 +237,6 @@ impl Model {
             on_disk: false,
             queued: 0,
             dropped: 0,
-            unreadable: false,
             will_of: None,
         });
         MessageKey { publisher: publisher as u32, sequence: messages.len() as u32 - 1 }
@@ -282,8 +276,7 @@ impl Model {
             if granted.is_none_or(|qos| qos == 0) || (self.bounded && !self.is_still_queued(client, key)) {
                 continue;
             }
-            let unreadable = self.unreadable || self.message(key).unreadable;
-            if self.record(client, key).live == 0 && !unreadable {
+            if self.record(client, key).live == 0 {
                 self.clients[client].owed.insert(key);
                 self.debts += 1;
             }
@@ -295,19 +288,6 @@ impl Model {
         if self.bounded {
             self.drops_unknown = true;
             self.clients.iter_mut().for_each(|client| client.owed.clear());
-        }
-    }
-
-    /// The broker says that it cannot read the message, rightly: nobody is owed it any more. None: nobody can tell
-    /// which message that is.
-    pub(crate) fn unreadable(&mut self, key: Option<MessageKey>) {
-        for client in &mut self.clients {
-            client.owed.retain(|owed| key.is_some_and(|key| *owed != key));
-            client.retained_owed.clear();
-        }
-        match key {
-            Some(key) => self.message_mut(key).unreadable = true,
-            None => self.unreadable = true,
         }
     }
 

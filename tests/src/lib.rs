@@ -10,6 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::SystemTime;
+use tempfile::TempDir;
+
+/// A directory that goes with the value, and a path in it for a store.
+pub fn store_place() -> (TempDir, PathBuf) {
+    let place = tempfile::tempdir().expect("a directory can be made");
+    let store = place.path().join("store");
+    (place, store)
+}
 
 /// The binary `vowmq` in the profile of this test. `cargo test --workspace` has built it; where it is missing or older
 /// than its sources, it is built.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use vowmq_tests::peer::Peer;
-use vowmq_tests::{Vowmq, vowmq};
+use vowmq_tests::{Vowmq, store_place, vowmq};
 
 const SETTINGS: [&str; 6] = [
     "--set",
@@ -64,8 +64,7 @@ fn text(path: &Path) -> &str {
 #[test]
 fn a_backup_of_a_broker_at_work_has_all_that_was_acknowledged_before() {
     // Broken: what an operator restores lacks messages that were on disk when the backup began, or does not open.
-    let place = tempfile::tempdir().expect("a directory");
-    let store = place.path().join("store");
+    let (place, store) = store_place();
     let broker = Vowmq::start(&store, &SETTINGS);
     for client in ["keeps", "drains"] {
         let mut peer = Peer::connect(broker.address, client, false);
@@ -122,8 +121,7 @@ fn a_backup_of_a_broker_at_work_has_all_that_was_acknowledged_before() {
 #[test]
 fn a_backup_replaces_nothing() {
     // Broken: a slip of the pen overwrites another store.
-    let place = tempfile::tempdir().expect("a directory");
-    let store = place.path().join("store");
+    let (place, store) = store_place();
     drop(Vowmq::start(&store, &SETTINGS));
     let occupied = place.path().join("occupied");
     std::fs::create_dir(&occupied).and_then(|()| std::fs::write(occupied.join("file"), "x")).expect("writes");

@@ -2,11 +2,10 @@
 
 use mqttbytes::QoS;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
-use vowmq_tests::Vowmq;
 use vowmq_tests::peer::{Came, Peer};
+use vowmq_tests::{Vowmq, store_place};
 
 const SMALL: [&str; 6] = [
     "--set",
@@ -17,12 +16,6 @@ const SMALL: [&str; 6] = [
     "limits.connect_bytes=4 KiB",
 ];
 const PATIENCE: Duration = Duration::from_millis(500);
-
-fn place() -> (TempDir, PathBuf) {
-    let place = tempfile::tempdir().expect("a directory");
-    let store = place.path().join("store");
-    (place, store)
-}
 
 fn restarted(broker: Vowmq, store: &Path) -> Vowmq {
     broker.kill();
@@ -45,7 +38,7 @@ fn roll(broker: &Vowmq) {
 #[test]
 fn b85_what_was_delivered_and_completed_does_not_come_again() {
     // https://github.com/eclipse-mosquitto/mosquitto/issues/1726: deliveries were not persisted, a crash repeated them.
-    let (_place, store) = place();
+    let (_place, store) = store_place();
     let broker = Vowmq::start(&store, &SMALL);
     let mut subscriber = Peer::connect(broker.address, "subscriber", false);
     subscriber.subscribe("b/#", QoS::ExactlyOnce);
@@ -79,7 +72,7 @@ fn b85_what_was_delivered_and_completed_does_not_come_again() {
 #[test]
 fn b87_a_crash_while_a_segment_is_made_blocks_no_start() {
     // https://github.com/rabbitmq/ra/pull/138: an empty segment file kept the broker from starting.
-    let (_place, store) = place();
+    let (_place, store) = store_place();
     let broker = Vowmq::start(&store, &SMALL);
     let mut subscriber = Peer::connect(broker.address, "subscriber", false);
     subscriber.subscribe("t", QoS::AtLeastOnce);
@@ -110,7 +103,7 @@ fn last_segment(store: &Path) -> u64 {
 fn b89_the_broker_goes_on_while_it_makes_checkpoints_and_compacts() {
     // https://github.com/eclipse-mosquitto/mosquitto/issues/172: the whole broker hung while its store was rewritten.
     // `B89_MIB` (default 96): the size of the backlog.
-    let (_place, store) = place();
+    let (_place, store) = store_place();
     let settings = ["--set", "segment_bytes=4 MiB", "--set", "limits.packet_bytes=1 MiB"];
     let broker = Vowmq::start(&store, &settings);
     for client in ["backlog", "half"] {
@@ -163,7 +156,7 @@ fn b89_the_broker_goes_on_while_it_makes_checkpoints_and_compacts() {
 #[test]
 fn b90_what_was_taken_away_does_not_come_back() {
     // LavinMQ 1.0.0-alpha.25: deleted queues could reappear after a crash; mosquitto #389: unreferenced messages saved.
-    let (_place, store) = place();
+    let (_place, store) = store_place();
     let mut broker = Vowmq::start(&store, &SMALL);
     for round in 0..3 {
         let mut peer = Peer::connect(broker.address, "client", false);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 use vowmq_tests::peer::Peer;
-use vowmq_tests::{Vowmq, vowmq};
+use vowmq_tests::{Vowmq, store_place, vowmq};
 
 const SETTINGS: [&str; 8] = [
     "--set",
@@ -23,8 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 
 /// A store with all that a store can have, several checkpoints old.
 fn store() -> (TempDir, PathBuf) {
-    let place = tempfile::tempdir().expect("a directory");
-    let store = place.path().join("store");
+    let (place, store) = store_place();
     let broker = Vowmq::start(&store, &SETTINGS);
     for client in ["anna", "bert"] {
         let mut peer = Peer::connect(broker.address, client, false);

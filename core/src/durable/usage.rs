@@ -37,9 +37,4 @@ impl Usage {
     pub fn total(&self) -> u64 {
         self.total
     }
-
-    /// The segments of which something is needed, in order.
-    pub fn segments(&self) -> impl Iterator<Item = SegmentNumber> {
-        self.bytes.keys().copied()
-    }
 }

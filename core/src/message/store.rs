@@ -6,6 +6,7 @@ use super::table::{Known, Table};
 use crate::durable::place::Place;
 use crate::durable::usage::Usage;
 use crate::ids::MessageId;
+use alloc::vec::Vec;
 
 /// Bytes that the table takes for one message.
 const SLOT_BYTES: u64 = 32;
@@ -99,6 +100,13 @@ impl MessageStore {
             self.usage.add(place);
             self.cache.release(id);
         }
+    }
+
+    /// The messages on disk of the next stretch of the table, from this one on, with their places; where to go on.
+    pub(crate) fn next_on_disk(&self, from: u64) -> (Vec<(MessageId, Place)>, Option<u64>) {
+        let Some(number) = self.table.numbers_from(from).next() else { return (Vec::new(), None) };
+        let messages = self.table.chunk(number).into_iter().flat_map(|chunk| chunk.iter(number));
+        (messages.filter_map(|(id, known)| Some((id, known.place?))).collect(), Some(number + 1))
     }
 
     /// One more place refers to the message.

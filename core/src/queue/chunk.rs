@@ -72,6 +72,14 @@ impl Chunk {
         }
     }
 
+    /// Adds settled entries up to `position`, where nothing else is known of what stood there.
+    pub fn fill_to(&mut self, position: QueuePosition) {
+        let delivery = Delivery::from_byte(0).expect("QoS 0");
+        while self.end() < position {
+            self.push(MessageId(0), delivery, Stage::Settled);
+        }
+    }
+
     /// The entry at `position`, settled or not.
     pub fn entry(&self, position: QueuePosition) -> Option<Entry> {
         let index = usize::try_from(position.0.checked_sub(self.first.0)?).ok()?;

@@ -1,7 +1,7 @@
 //! For salvage: a queue of whose entries some are lost.
 
-use super::{Chunk, Delivery, Entry, Queue, Stage};
-use crate::ids::{MessageId, QueuePosition};
+use super::{Chunk, Entry, Queue};
+use crate::ids::QueuePosition;
 use alloc::vec::Vec;
 
 impl Queue {
@@ -15,14 +15,12 @@ impl Queue {
                 left_out = left_out.or(Some(chunk.end()));
                 chunk.page.touch();
             }
-            fill(chunk, position);
+            chunk.fill_to(position);
         }
         self.next = self.next.max(position);
         left_out
     }
-}
 
-impl Queue {
     /// Puts entries back, all of one stretch and in their order, of which an image is lost; how many. What stands in
     /// the stretch already, or has been settled since, stays as it is.
     pub(crate) fn put_back(&mut self, entries: &[Entry]) -> u64 {
@@ -38,21 +36,13 @@ impl Queue {
         let mut chunk =
             Chunk::new(if known.is_empty() { start } else { start.min(QueuePosition(known.start)) });
         for entry in &all {
-            fill(&mut chunk, entry.position);
+            chunk.fill_to(entry.position);
             chunk.push(entry.message, entry.delivery, entry.stage);
         }
-        fill(&mut chunk, QueuePosition(known.end));
+        chunk.fill_to(QueuePosition(known.end));
         chunk.page.touch();
         self.live -= before.map_or(0, |chunk| chunk.live());
         self.restore_chunk(chunk);
         added
-    }
-}
-
-/// Settled entries up to this position.
-fn fill(chunk: &mut Chunk, position: QueuePosition) {
-    let settled = Delivery::from_byte(0).expect("QoS 0");
-    while chunk.end() < position {
-        chunk.push(MessageId(0), settled, Stage::Settled);
     }
 }

@@ -83,6 +83,7 @@ impl Broker {
         queue.forget_pushes(durable);
         let Some(entry) = queue.first_from(attachment.cursor) else { return Next::Nothing };
         let recorded = queue.recorded_by(&entry);
+        let redelivered = entry.position < queue.sent_to();
         if entry.position.0 >= PACKET_IDS && entry.position.0 - queue.durable_front(durable).0 >= PACKET_IDS {
             let mark = queue.next_front_mark();
             return if mark > durable { Next::Wait(mark) } else { Next::Nothing };
@@ -116,10 +117,7 @@ impl Broker {
                     Next::Read(entry)
                 }
             }
-            Stage::Queued => {
-                let queue = self.state.queue(attachment.queue).expect("an attached session has a queue");
-                Next::Publish(entry, entry.position < queue.sent_to())
-            }
+            Stage::Queued => Next::Publish(entry, redelivered),
             Stage::Settled => unreachable!("first_from passes settled entries by"),
         }
     }

@@ -3,8 +3,7 @@
 use super::Failure;
 use super::salvage::make_empty;
 use super::stopped_store::StoppedStore;
-use crate::disk::backup::copy_segments;
-use std::fs;
+use crate::disk::backup::{copy_segments, remove_segments};
 use std::io::{Write, stdout};
 use std::path::Path;
 use vowmq_core::durable::salvage::{Loss, Salvage};
@@ -34,7 +33,7 @@ pub(super) fn backup(data_dir: &Path, to: &Path) -> Result<(), Failure> {
             }
             Err(failure) => why = failure,
         }
-        remove_segments(to)?;
+        remove_segments(to).map_err(|error| Failure(format!("{}: {error}", to.display())))?;
     }
     let Failure(why) = why;
     Err(Failure(format!("the copy does not hold, and neither did {} before it: {why}", ATTEMPTS - 1)))
@@ -53,14 +52,4 @@ fn verify(copy: &StoppedStore) -> Result<String, Failure> {
         "state: {} sessions, {} queues, {} messages, {} retained, {} wills",
         report.sessions, report.queues, report.messages, report.retained, report.wills
     ))
-}
-
-fn remove_segments(directory: &Path) -> Result<(), Failure> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "log") {
-            fs::remove_file(path)?;
-        }
-    }
-    Ok(())
 }

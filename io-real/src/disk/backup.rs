@@ -76,6 +76,16 @@ pub fn copy_segments(from: &Path, to: &Path) -> io::Result<Copied> {
     ))
 }
 
+/// Removes all segments of the directory.
+///
+/// # Errors
+/// What the system says.
+pub fn remove_segments(directory: &Path) -> io::Result<()> {
+    list(directory)?
+        .into_iter()
+        .try_for_each(|segment| fs::remove_file(directory.join(name_of_segment(segment))))
+}
+
 fn list(directory: &Path) -> io::Result<Vec<SegmentNumber>> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(directory)? {

@@ -23,7 +23,6 @@ pub(crate) struct Facts {
     retained: BTreeMap<Box<str>, (MessageId, Option<MessageKey>)>,
     /// By client.
     wills: BTreeMap<Box<str>, Option<MessageKey>>,
-    messages: BTreeMap<MessageId, MessageKey>,
     /// The images of a session's subscriptions that came last, as long as more of them may follow.
     pub(super) pieces: Option<Pieces>,
 }
@@ -173,11 +172,6 @@ impl Facts {
         }
     }
 
-    /// Whose message it is.
-    pub(crate) fn key_of(&self, message: MessageId) -> Option<MessageKey> {
-        self.messages.get(&message).copied()
-    }
-
     fn open(&mut self, session: SessionId, queue: QueueId, client: Box<str>, horizon: QueuePosition) {
         self.of_client.insert(client.clone(), session);
         self.of_queue.insert(queue, session);
@@ -228,7 +222,6 @@ impl Facts {
             self.wills.remove(client);
         }
         if let Some(key) = key {
-            self.messages.insert(publication.message, key);
             news.stored.push((key, clients));
         }
     }

@@ -71,8 +71,7 @@ impl World<'_> {
         }
     }
 
-    /// A message is called unreadable: right only where something was done to the disk, and then it is named, and
-    /// nobody is owed it any more.
+    /// A message is called unreadable: right only where something was done to the disk, and then the run is over.
     pub(super) fn called_unreadable(&mut self, message: MessageId, given_up: bool) {
         self.effects.count("message unreadable");
         if !given_up {
@@ -82,8 +81,6 @@ impl World<'_> {
             let text = format!("message {message} is called unreadable, and nothing was done to the disk");
             return self.model.fail(Checker::Damage, "broker", text);
         }
-        let key = self.ledger.facts().and_then(|facts| facts.key_of(message));
-        self.model.unreadable(key);
         // A message is gone, and the broker says so: what would have come of it nobody can tell.
         self.over = true;
     }

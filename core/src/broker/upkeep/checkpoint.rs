@@ -85,7 +85,7 @@ impl Broker {
     pub(super) fn begin_checkpoint(&mut self) {
         reached!("checkpoint begun");
         self.log.begin_checkpoint();
-        let leaving = self.upkeep.compaction.take_emptied();
+        let leaving = self.upkeep.compaction.leaving();
         self.upkeep.checkpoint.phase = Phase::Images { cursor: Cursor::START, leaving };
     }
 

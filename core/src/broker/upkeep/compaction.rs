@@ -56,7 +56,8 @@ impl Compacting {
         self.emptied.contains(&segment)
     }
 
-    pub(super) fn take_emptied(&mut self) -> BTreeSet<SegmentNumber> {
+    /// Those segments.
+    pub(super) fn leaving(&self) -> BTreeSet<SegmentNumber> {
         self.emptied.clone()
     }
 
@@ -68,13 +69,8 @@ impl Compacting {
 }
 
 impl Broker {
-    /// Whether there is a segment to move messages out of.
-    pub(super) fn has_candidate(&self) -> bool {
-        self.candidate().is_some()
-    }
-
     /// The segment of which least is needed, if there is enough to be won.
-    fn candidate(&self) -> Option<SegmentNumber> {
+    pub(super) fn emptiest(&self) -> Option<SegmentNumber> {
         let last = self.upkeep.last.as_ref()?;
         if !self.log.has_next_segment() {
             return None; // what is left of the current segment is for others
@@ -91,8 +87,7 @@ impl Broker {
         candidates.min_by_key(|segment| needed(*segment))
     }
 
-    pub(super) fn begin_compaction(&mut self) {
-        let Some(segment) = self.candidate() else { return };
+    pub(super) fn begin_compaction(&mut self, segment: SegmentNumber) {
         reached!("compaction begun");
         let found = VecDeque::new();
         let moving = Moving { segment, from: Some(0), found, reading: Vec::new() };
@@ -106,8 +101,8 @@ impl Broker {
             Step::Waits
         } else if !moving.found.is_empty() {
             self.move_some(&mut moving)
-        } else if let Some(from) = moving.from {
-            self.find_some(&mut moving, from, STEP_CHUNKS.min(self.settings.limits.turn_work));
+        } else if moving.from.is_some() {
+            self.find_some(&mut moving);
             Step::More
         } else {
             reached!("compaction done");
@@ -119,15 +114,13 @@ impl Broker {
         step
     }
 
-    fn find_some(&self, moving: &mut Moving, from: u64, most: usize) {
-        let table = &self.state.messages.table;
-        let numbers: Vec<u64> = table.numbers_from(from).take(most).collect();
-        for &number in &numbers {
-            let messages = table.chunk(number).into_iter().flat_map(|chunk| chunk.iter(number));
-            let places = messages.filter_map(|(message, known)| Some((message, known.place?)));
-            moving.found.extend(places.filter(|(_, place)| place.segment == moving.segment));
+    fn find_some(&self, moving: &mut Moving) {
+        for _ in 0..STEP_CHUNKS.min(self.settings.limits.turn_work) {
+            let Some(from) = moving.from else { break };
+            let (messages, next) = self.state.messages.next_on_disk(from);
+            moving.found.extend(messages.into_iter().filter(|(_, place)| place.segment == moving.segment));
+            moving.from = next;
         }
-        moving.from = numbers.last().map(|last| last + 1).filter(|_| numbers.len() == most);
     }
 
     fn move_some(&mut self, moving: &mut Moving) -> Step {

@@ -172,15 +172,19 @@ impl Broker {
         if self.upkeep.rest.as_ref().is_some_and(|rest| written >= rest.written || needed <= rest.needed) {
             (self.upkeep.rest, self.upkeep.rests) = (None, 0);
         }
-        if self.upkeep.checkpoint.is_idle() && self.is_checkpoint_due() {
-            self.begin_checkpoint();
+        if !self.upkeep.checkpoint.is_idle() {
+            return;
         }
-        if self.upkeep.compaction.is_idle() && self.upkeep.checkpoint.is_idle() && self.is_moving_due() {
-            self.begin_compaction();
+        let next = self.next_to_empty();
+        if self.is_checkpoint_due(next.is_some()) {
+            self.begin_checkpoint();
+        } else if let Some(segment) = next.filter(|_| self.upkeep.compaction.is_idle()) {
+            self.begin_compaction(segment);
         }
     }
 
-    fn is_checkpoint_due(&self) -> bool {
+    /// Space is not worth a checkpoint of its own as long as `more` segments are to be emptied before it.
+    fn is_checkpoint_due(&self, more: bool) -> bool {
         let since = self.log.written.bytes - self.upkeep.written_by_then;
         let every = match self.settings.limits.checkpoint_bytes {
             0 => self.log.segment_bytes(),
@@ -188,23 +192,18 @@ impl Broker {
         };
         // On a full disk only what brings space back is worth its own.
         (since >= every && !self.log.is_full())
-            || (self.is_crowded() && !self.is_moving_due() && self.would_free_a_segment())
+            || (!more && self.is_crowded_without(0) && self.would_free_a_segment())
     }
 
-    /// Whether one more segment's messages are to be moved before a checkpoint frees what was emptied.
-    fn is_moving_due(&self) -> bool {
+    /// The segment whose messages are to be moved before a checkpoint frees what was emptied.
+    fn next_to_empty(&self) -> Option<SegmentNumber> {
         let emptied = self.upkeep.compaction.emptied_count();
         let most = if self.log.is_full() { 1 } else { EMPTIED_MAX };
         let goes = emptied as u64 * self.log.segment_bytes();
-        emptied < most && self.is_crowded_without(goes) && self.has_candidate()
+        if emptied < most && self.is_crowded_without(goes) { self.emptiest() } else { None }
     }
 
-    /// Whether the files take more than they may for what is needed of them.
-    fn is_crowded(&self) -> bool {
-        self.is_crowded_without(0)
-    }
-
-    /// The same, when so many bytes of them are gone.
+    /// Whether the files take more than they may for what is needed of them, when so many bytes of them are gone.
     fn is_crowded_without(&self, bytes: u64) -> bool {
         if self.upkeep.rest.is_some() {
             return false;

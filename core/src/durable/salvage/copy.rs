@@ -124,7 +124,7 @@ impl Salvage {
         let mut pieces = Pieces::default();
         let mut from = Some(0);
         while let Some(next) = from {
-            let (messages, then) = writer.broker.state.next_messages(next);
+            let (messages, then) = writer.broker.state.messages.next_on_disk(next);
             for (message, place) in messages {
                 match pieces.message(old, place) {
                     Ok(content) => {

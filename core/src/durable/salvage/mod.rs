@@ -102,7 +102,7 @@ impl Salvage {
         let mut pieces = Pieces::default();
         let mut from = Some(0);
         while let Some(next) = from {
-            let (messages, then) = self.state.next_messages(next);
+            let (messages, then) = self.state.messages.next_on_disk(next);
             for (message, place) in messages {
                 if let Err(error) = pieces.message(device, place) {
                     self.unreadable(message, place, error, &mut unreadable);

@@ -96,7 +96,7 @@ fn unowned(state: &State) -> BTreeSet<MessageId> {
     let mut unowned = BTreeSet::new();
     let mut from = Some(0);
     while let Some(next) = from {
-        let (messages, then) = state.next_messages(next);
+        let (messages, then) = state.messages.next_on_disk(next);
         unowned.extend(messages.into_iter().map(|(message, _)| message).filter(|m| !referred.contains(m)));
         from = then;
     }

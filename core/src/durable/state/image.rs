@@ -8,11 +8,11 @@ use super::{Owed, QueueOfSession, Session, State};
 use crate::durable::page::Page;
 use crate::durable::place::Place;
 use crate::durable::record::{Checkpoint, ClientKey, Image};
-use crate::ids::{Lsn, MessageId, QueueId, SessionId};
+use crate::ids::{Lsn, QueueId, SessionId};
 use crate::message::table;
 use crate::mqtt::packet::QoS;
 use crate::mqtt::topic::TopicFilter;
-use crate::queue::{Chunk, Delivery, Queue, Stage};
+use crate::queue::{Chunk, Queue, Stage};
 use crate::routing::retained::Retained;
 use crate::routing::subscriptions::Subscriber;
 use alloc::boxed::Box;
@@ -269,24 +269,27 @@ impl State {
     /// The image is on disk, there. The entity may be gone by now, or another of its name may have come: then it
     /// has changed since.
     pub fn image_written(&mut self, image: &ImageKey, place: Place) {
-        let page = match &image.spot {
-            Spot::Session(id) => self.sessions.get_mut(id).map(|session| &mut session.page),
-            Spot::Subscriptions(id) => {
-                let pages = self.sessions.get_mut(id).map(|session| &mut session.subscription_pages);
-                if let Some(page) = pages.and_then(|pages| pages.get_mut(image.part)) {
-                    *page = Some(place);
-                }
-                return;
+        if let Spot::Subscriptions(id) = &image.spot {
+            let pages = self.sessions.get_mut(id).map(|session| &mut session.subscription_pages);
+            if let Some(page) = pages.and_then(|pages| pages.get_mut(image.part)) {
+                *page = Some(place);
             }
+        } else if let Some(page) = self.page_mut(&image.spot) {
+            page.written(place);
+        }
+    }
+
+    /// What is known of the entity's image. Subscriptions have several, and keep them themselves.
+    pub(super) fn page_mut(&mut self, spot: &Spot) -> Option<&mut Page> {
+        match spot {
+            Spot::Session(id) => self.sessions.get_mut(id).map(|session| &mut session.page),
+            Spot::Subscriptions(_) => None,
             Spot::Queue(id, number) => {
                 self.queue_mut(*id).and_then(|queue| queue.chunk_mut(*number)).map(|chunk| &mut chunk.page)
             }
             Spot::Messages(number) => self.messages.table.chunk_mut(*number).map(|chunk| &mut chunk.page),
             Spot::Retained(vhost, page) => self.vhosts[*vhost].retained.page_mut(*page),
             Spot::Will(key) => self.will_pages.get_mut(key),
-        };
-        if let Some(page) = page {
-            page.written(place);
         }
     }
 
@@ -336,16 +339,11 @@ impl State {
             Image::Queue { queue, first, end, entries } => {
                 let Some(home) = self.queues.get_mut(&queue) else { return true };
                 let mut chunk = Chunk::new(first);
-                let settled = Delivery::from_byte(0).expect("QoS 0");
                 for entry in entries {
-                    while chunk.end() < entry.position {
-                        chunk.push(MessageId(0), settled, Stage::Settled);
-                    }
+                    chunk.fill_to(entry.position);
                     chunk.push(entry.message, entry.delivery, entry.stage);
                 }
-                while chunk.end() < end {
-                    chunk.push(MessageId(0), settled, Stage::Settled);
-                }
+                chunk.fill_to(end);
                 chunk.page = Page::at(place);
                 self.entries += chunk.live() as u64;
                 home.queue.restore_chunk(chunk)

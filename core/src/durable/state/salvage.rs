@@ -125,15 +125,6 @@ impl State {
         self.messages.insert(message, content, Some(place), 0);
     }
 
-    /// The next messages of the table, from this stretch on, with their places; where to go on.
-    pub(crate) fn next_messages(&self, from: u64) -> (Vec<(MessageId, Place)>, Option<u64>) {
-        let Some(number) = self.messages.table.numbers_from(from).next() else { return (Vec::new(), None) };
-        let chunk = self.messages.table.chunk(number).into_iter();
-        let messages = chunk.flat_map(|chunk| chunk.iter(number));
-        let placed = messages.filter_map(|(id, known)| Some((id, known.place?)));
-        (placed.collect(), Some(number + 1))
-    }
-
     /// Nothing of it has an image: the next checkpoint makes them all.
     pub(crate) fn forget_images(&mut self) {
         let mut cursor = Cursor::START;
@@ -145,24 +136,12 @@ impl State {
     }
 
     fn forget_image(&mut self, spot: &Spot) {
-        let page = match spot {
-            Spot::Session(id) => self.sessions.get_mut(id).map(|session| &mut session.page),
-            Spot::Subscriptions(id) => {
-                if let Some(session) = self.sessions.get_mut(id) {
-                    session.subscription_pages = Vec::new();
-                    session.subscriptions_changed = true;
-                }
-                return;
+        if let Spot::Subscriptions(id) = spot {
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.subscription_pages = Vec::new();
+                session.subscriptions_changed = true;
             }
-            Spot::Queue(id, number) => {
-                let home = self.queues.get_mut(id);
-                home.and_then(|home| home.queue.chunk_mut(*number)).map(|chunk| &mut chunk.page)
-            }
-            Spot::Messages(number) => self.messages.table.chunk_mut(*number).map(|chunk| &mut chunk.page),
-            Spot::Retained(vhost, page) => self.vhosts[*vhost].retained.page_mut(*page),
-            Spot::Will(key) => self.will_pages.get_mut(key),
-        };
-        if let Some(page) = page {
+        } else if let Some(page) = self.page_mut(spot) {
             *page = Page::default();
             page.touch();
         }
