@@ -36,6 +36,8 @@ pub(crate) struct Disk {
     lied: bool,
     /// What it lied about since it was last asked.
     harm: Option<Harm>,
+    /// What was written since it was last asked: segment, from, to.
+    written: Vec<(SegmentNumber, u64, u64)>,
     extra_us: u64,
     full: bool,
     /// A write that no broker may order, in words.
@@ -70,6 +72,7 @@ impl Disk {
             counts: Counts::default(),
             lied: false,
             harm: None,
+            written: Vec::new(),
             extra_us: 0,
             full: false,
             overwrite: None,
@@ -189,6 +192,11 @@ impl Disk {
     /// A write that was ordered and that no broker may order, in words.
     pub(crate) fn take_overwrite(&mut self) -> Option<String> {
         self.overwrite.take()
+    }
+
+    /// What was written since the last call: segment, from, to.
+    pub(crate) fn take_written(&mut self) -> Vec<(SegmentNumber, u64, u64)> {
+        std::mem::take(&mut self.written)
     }
 
     fn carry_out(&mut self, request: &DiskRequest) -> Result<DiskReply, DiskError> {
@@ -325,6 +333,7 @@ impl Disk {
         );
         let forbidden = file.forbids(offset as usize, bytes.len());
         file.write(offset as usize, &bytes);
+        self.written.push((segment, offset, offset + bytes.len() as u64));
         if let Some(why) = forbidden.filter(|_| !self.lied) {
             let text = format!("a write of {} bytes at {offset} of segment {segment}: {why}", bytes.len());
             self.overwrite.get_or_insert(text);

@@ -40,11 +40,28 @@ impl Damage {
     fn is_any(&self) -> bool {
         !self.places.is_empty() || self.missing.is_some() || self.gap.is_some()
     }
+
+    /// What is written anew is as it was written.
+    fn written_over(&mut self, segment: SegmentNumber, from: u64, to: u64) {
+        let left = |&(of, begin, end): &(SegmentNumber, u64, u64)| match of == segment {
+            true => [(of, begin, end.min(from)), (of, begin.max(to), end)],
+            false => [(of, begin, end), (of, end, end)],
+        };
+        self.places = self.places.iter().flat_map(left).filter(|(_, begin, end)| begin < end).collect();
+    }
 }
 
 impl World<'_> {
+    /// Takes in what was written, which makes good what was damaged there.
+    fn take_in_writes(&mut self) {
+        for (segment, from, to) in self.disk.take_written() {
+            self.damage.written_over(segment, from, to);
+        }
+    }
+
     /// Takes in what the disk lied about.
     pub(super) fn take_in_harm(&mut self) {
+        self.take_in_writes();
         let Some(harm) = self.disk.take_harm() else { return };
         self.effects.count(harm.effect);
         let place = harm.place.map(|(segment, from, length)| (segment, from, from + length));
@@ -116,6 +133,7 @@ impl World<'_> {
     /// A byte of a segment has rotted.
     pub(super) fn rotted(&mut self, segment: SegmentNumber, at: u64) {
         self.effects.count("rot");
+        self.take_in_writes();
         let need = self.ledger.need(segment, at, at + 1);
         self.damage.ever = true;
         self.damage.places.push((segment, at, at + 1));
