@@ -182,7 +182,7 @@ impl Broker {
                 route.dropped.push((session.queue, entry.position, entry.message));
             }
         }
-        let delivery = Delivery { qos, retain: false }; // [MQTT-3.3.1-9]
+        let delivery = Delivery::to_subscriber(qos, false); // [MQTT-3.3.1-9]
         let (position, durable) = (queue.next(), session.durable);
         route.recipients.push(Recipient { queue: session.queue, position, delivery, durable });
         route.sessions.push(id);

@@ -26,12 +26,14 @@
 //! | 15 | will removed | vhost, client |
 //! | 16 | relocated | message, message's content |
 //! | 17 … 24 | checkpoints | see `image` |
+//! | 25 … 33 | what AMQP clients declare | see `topology` |
 //!
 //! A message: origin byte, level byte, published at, expires at, address, properties, body length, CRC-32C of the
 //! body (4 bytes, least first), body. It can be read back and checked by its place alone: the checksum kept there
 //! covers everything before the body, and with it the body's own.
 
 mod image;
+mod topology;
 
 use super::checksum;
 use super::record::{ClientKey, Publication, Recipient, Record, Retain, Will};
@@ -109,6 +111,8 @@ fn type_of(record: &Record) -> u8 {
         Record::Image(image) => image::type_of(image),
         Record::Listing(_) => 23,
         Record::Checkpoint(_) => 24,
+        Record::Topology(topology) => topology::type_of(topology),
+        Record::RangeSettled { .. } => 31,
     }
 }
 
@@ -167,6 +171,8 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
         Record::Image(image) => image::put(out, image),
         Record::Listing(places) => image::put_places(out, places),
         Record::Checkpoint(checkpoint) => image::put_checkpoint(out, checkpoint),
+        Record::Topology(topology) => topology::put(out, topology),
+        Record::RangeSettled { queue, from, to } => put_numbers(out, &[queue.0, from.0, to.0]),
     }
     None
 }
@@ -276,7 +282,7 @@ pub fn decode(bytes: &[u8], offset: usize) -> Result<(Record, Option<Span>, usiz
     if end > bytes.len() {
         return Err(CodecError::Truncated);
     }
-    if !(1..=24).contains(&kind) {
+    if !(1..=33).contains(&kind) {
         return Err(CodecError::UnknownType(kind));
     }
     let mut fields = Fields { bytes: &bytes[..end], at: offset + RECORD_HEADER, span: None, body: None };
@@ -340,6 +346,11 @@ impl Fields<'_> {
             16 => Record::Relocated { message: MessageId(self.number()?), content: self.message()? },
             23 => Record::Listing(self.list(Fields::place)?),
             24 => Record::Checkpoint(self.checkpoint()?),
+            25..=30 => Record::Topology(self.topology(kind)?),
+            31 => {
+                let (queue, from, to) = (self.queue()?, self.position()?, self.position()?);
+                Record::RangeSettled { queue, from, to }
+            }
             kind => Record::Image(self.image(kind)?),
         })
     }
@@ -389,7 +400,9 @@ impl Fields<'_> {
         self.span = Some(Span { offset: from, length: whole, checksum: checksum(&self.bytes[from..offset]) });
         self.body = Some(sum);
         let parts = MessageParts { address: &self.bytes[address], properties: &self.bytes[properties], body };
-        core::str::from_utf8(parts.address).ok()?;
+        if origin == Origin::Mqtt3 {
+            core::str::from_utf8(parts.address).ok()?;
+        }
         let mut message = Message::new(origin, level, published_at, parts);
         message.expires_at = expires_at;
         Some(message)

@@ -16,6 +16,7 @@ pub mod recovery;
 pub mod salvage;
 pub mod segment;
 pub mod state;
+pub mod topology;
 pub mod usage;
 
 use crc::{CRC_32_ISCSI, Crc, Table};

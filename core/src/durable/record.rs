@@ -5,6 +5,7 @@
 
 use super::place::Place;
 use super::state::{Owed, State};
+use super::topology::{ExchangeImage, QueueImage, Topology};
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, RecoveryCount, SegmentNumber, SessionId};
 use crate::message::Message;
 use crate::message::table::Known;
@@ -147,6 +148,17 @@ pub enum Record {
         /// What it is.
         content: Message,
     },
+    /// What is declared has changed.
+    Topology(Topology),
+    /// All entries of a stretch of a queue are done with.
+    RangeSettled {
+        /// The queue.
+        queue: QueueId,
+        /// The first position.
+        from: QueuePosition,
+        /// The position behind the last.
+        to: QueuePosition,
+    },
     /// What an entity is, for a checkpoint.
     Image(Image),
     /// Where images of a checkpoint lie.
@@ -258,6 +270,10 @@ pub enum Image {
         /// The will.
         will: Will,
     },
+    /// An exchange.
+    Exchange(ExchangeImage),
+    /// A declared queue.
+    DeclaredQueue(QueueImage),
 }
 
 /// A message with all that its publishing does: one atomic fact.
@@ -331,9 +347,11 @@ impl Record {
             | Record::PacketIdReceived { session, .. }
             | Record::PacketIdReleased { session, .. } => state.is_durable_session(*session),
             Record::Published(publication) => publication.is_durable(state),
+            Record::Settled { queue, position } => state.is_durable_entry(*queue, *position),
             Record::Releasing { queue, .. }
-            | Record::Settled { queue, .. }
+            | Record::RangeSettled { queue, .. }
             | Record::HorizonMoved { queue, .. } => state.is_durable_queue(*queue),
+            Record::Topology(topology) => state.is_durable_topology(topology),
             Record::WillSet { will, .. } => will.durable,
             Record::WillRemoved { key } => state.wills.get(key).is_some_and(|will| will.durable),
             Record::Relocated { .. } | Record::Image(_) | Record::Listing(_) | Record::Checkpoint(_) => true,
@@ -346,7 +364,7 @@ impl Publication {
         self.retain != Retain::Not
             || self.recipients.iter().any(|recipient| recipient.durable)
             || self.received.is_some_and(|(session, _)| state.is_durable_session(session))
-            || self.dropped.iter().any(|&(queue, _)| state.is_durable_queue(queue))
+            || self.dropped.iter().any(|&(queue, position)| state.is_durable_entry(queue, position))
             || self.will_of.as_ref().is_some_and(|client| {
                 let key = ClientKey { vhost: self.vhost.clone(), client: client.clone() };
                 state.wills.get(&key).is_some_and(|will| will.durable)

@@ -13,11 +13,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 pub enum Origin {
     /// MQTT 3.1 or 3.1.1: no properties.
     Mqtt3 = 1,
+    /// AMQP 0-9-1: the name of the exchange with its length before it, then the property flags and list (§4.2.6.1).
+    Amqp = 2,
 }
 
 impl Origin {
     pub(crate) fn from_byte(byte: u8) -> Option<Origin> {
-        (byte == Origin::Mqtt3 as u8).then_some(Origin::Mqtt3)
+        [Origin::Mqtt3, Origin::Amqp].into_iter().find(|origin| *origin as u8 == byte)
     }
 }
 

@@ -27,22 +27,35 @@ pub enum Stage {
     Settled,
 }
 
-/// How an entry is delivered, in one byte of its record: QoS in bits 0 and 1, RETAIN in bit 2; the rest is 0.
+/// How an entry is delivered, in one byte of its record: QoS in bits 0 and 1, then RETAIN, `expires`, `transient`; the
+/// rest is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// The QoS.
     pub qos: QoS,
     /// Whether it is sent because a topic retained it.
     pub retain: bool,
+    /// Whether its message has an expiry of its own.
+    pub expires: bool,
+    /// Whether it goes with the broker although its queue stays: nothing of it is recorded.
+    pub transient: bool,
 }
 
 impl Delivery {
+    /// For the subscriber of a topic.
+    pub fn to_subscriber(qos: QoS, retain: bool) -> Delivery {
+        Delivery { qos, retain, expires: false, transient: false }
+    }
+
     pub(crate) fn to_byte(self) -> u8 {
-        self.qos as u8 | (u8::from(self.retain) << 2)
+        let flags = [self.retain, self.expires, self.transient];
+        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
+        self.qos as u8 | (flags << 2)
     }
 
     pub(crate) fn from_byte(byte: u8) -> Option<Delivery> {
         let qos = QoS::from_bits(byte & 0x03)?;
-        (byte < 8).then_some(Delivery { qos, retain: byte & 0x04 != 0 })
+        let [retain, expires, transient] = [2, 3, 4].map(|bit| byte & (1 << bit) != 0);
+        (byte < 32).then_some(Delivery { qos, retain, expires, transient })
     }
 }

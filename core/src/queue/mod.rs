@@ -45,6 +45,8 @@ pub struct Queue {
     last_settlement: Lsn,
     /// The last record that dropped an entry which was never sent.
     last_drop: Lsn,
+    /// Positions may be left out.
+    sparse: bool,
 }
 
 /// Positions between two marks of the front.
@@ -70,7 +72,18 @@ impl Queue {
             durable_front: QueuePosition(0),
             last_settlement: Lsn::NONE,
             last_drop: Lsn::NONE,
+            sparse: false,
         }
+    }
+
+    /// An empty queue in which positions may be left out after a crash: of entries that did not survive.
+    pub fn sparse(durable: bool) -> Queue {
+        Queue { sparse: true, ..Queue::new(durable) }
+    }
+
+    /// Whether positions may be left out.
+    pub fn is_sparse(&self) -> bool {
+        self.sparse
     }
 
     /// Entries that are not settled.
@@ -188,7 +201,7 @@ impl Queue {
 
     /// Whether an entry can be pushed at `position`, or has been: live it is `next`, in a replay perhaps an earlier one.
     pub(crate) fn can_push(&self, position: QueuePosition) -> bool {
-        self.chunk_at(position).map_or(true, |at| position <= self.chunks[at].end())
+        self.sparse || self.chunk_at(position).map_or(true, |at| position <= self.chunks[at].end())
     }
 
     /// Adds the entry that `lsn` put at `position`. False: it is, or was, there already.
@@ -209,6 +222,9 @@ impl Queue {
             }
         };
         let chunk = &mut self.chunks[at];
+        if self.sparse {
+            chunk.fill_to(position);
+        }
         assert_eq!(chunk.end(), position, "no position is left out");
         chunk.push(message, delivery, Stage::Queued);
         chunk.page.touch();

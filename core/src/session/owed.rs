@@ -39,7 +39,7 @@ impl Broker {
                 let topic = core::str::from_utf8(content.address()).expect("topic names are UTF-8");
                 self.deliver_at_most_once(id, topic, content.body(), true, || content.body_shared());
             } else {
-                entries.push((next, message, Delivery { qos, retain: true })); // [MQTT-3.3.1-8]
+                entries.push((next, message, Delivery::to_subscriber(qos, true))); // [MQTT-3.3.1-8]
                 next = next.plus(1);
             }
         }

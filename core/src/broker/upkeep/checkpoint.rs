@@ -161,7 +161,8 @@ impl Broker {
             self.state.image_places(spot, &mut listing.gathering);
             let new = &listing.gathering[before..];
             new.iter().for_each(|place| listing.usage.add(*place));
-            listing.sessions += if matches!(spot, Spot::Session(_)) { new.len() as u64 } else { 0 };
+            let owns = matches!(spot, Spot::Session(_) | Spot::Exchange(..) | Spot::DeclaredQueue(_));
+            listing.sessions += if owns { new.len() as u64 } else { 0 };
         }
         let mut last = None;
         let end = cursor == Cursor::End;

@@ -13,7 +13,7 @@
 //!
 //! A place: segment, offset, length, checksum (4 bytes, least first).
 
-use super::{Fields, put_bytes, put_key, put_message, put_number, put_numbers};
+use super::{Fields, topology, put_bytes, put_key, put_message, put_number, put_numbers};
 use crate::durable::place::Place;
 use crate::durable::record::{Begin, Checkpoint, Image, Will};
 use crate::durable::state::Owed;
@@ -31,6 +31,8 @@ pub(super) fn type_of(image: &Image) -> u8 {
         Image::Messages { .. } => 20,
         Image::Retained { .. } => 21,
         Image::Will { .. } => 22,
+        Image::Exchange(_) => 32,
+        Image::DeclaredQueue(_) => 33,
     }
 }
 
@@ -94,6 +96,8 @@ pub(super) fn put(out: &mut Vec<u8>, image: &Image) {
             out.push(will.retain.into());
             put_message(out, &will.content);
         }
+        Image::Exchange(image) => topology::put_exchange_image(out, image),
+        Image::DeclaredQueue(image) => topology::put_queue_image(out, image),
     }
 }
 
@@ -163,6 +167,8 @@ impl Fields<'_> {
                 self.span = None;
                 Image::Will { key, will: Will { content, retain, durable: true } }
             }
+            32 => Image::Exchange(self.exchange_image()?),
+            33 => Image::DeclaredQueue(self.declared_queue_image()?),
             _ => return None,
         })
     }

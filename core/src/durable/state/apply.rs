@@ -61,6 +61,8 @@ impl State {
                     home.queue.horizon.record(position, lsn);
                 }
             }
+            Record::Topology(topology) => self.apply_topology(topology, lsn),
+            Record::RangeSettled { queue, from, to } => self.settle_range(queue, from, to, lsn),
             Record::WillSet { key, will } => self.set_will(key, will),
             Record::WillRemoved { key } => self.remove_will(&key),
             Record::Relocated { message, content: _ } => {
@@ -229,7 +231,11 @@ impl State {
     ) {
         let restoring = self.restoring;
         let Some(home) = self.home(queue) else { return };
-        assert!(restoring || home.queue.next() == position, "positions count every enqueue");
+        let follows = match home.queue.is_sparse() {
+            true => position >= home.queue.next(),
+            false => position == home.queue.next(),
+        };
+        assert!(restoring || follows, "positions count every enqueue");
         home.changed = true;
         let pushed = home.queue.push(position, message, delivery, bytes, lsn);
         self.entries += u64::from(pushed);
@@ -248,7 +254,7 @@ impl State {
         }
     }
 
-    fn settle(&mut self, queue: QueueId, position: QueuePosition, lsn: Lsn) {
+    pub(super) fn settle(&mut self, queue: QueueId, position: QueuePosition, lsn: Lsn) {
         let restoring = self.restoring;
         let home = self.queues.get_mut(&queue);
         assert!(home.is_some() || restoring, "only queues that exist settle");

@@ -16,6 +16,7 @@ use crate::queue::{Chunk, Queue, Stage};
 use crate::routing::retained::Retained;
 use crate::routing::subscriptions::Subscriber;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
@@ -30,6 +31,10 @@ pub enum Spot {
     Session(SessionId),
     /// A session's subscriptions.
     Subscriptions(SessionId),
+    /// An exchange of a virtual host.
+    Exchange(usize, Arc<str>),
+    /// A declared queue, without its entries.
+    DeclaredQueue(QueueId),
     /// A stretch of a queue.
     Queue(QueueId, u64),
     /// A stretch of the message table.
@@ -45,6 +50,14 @@ pub enum Spot {
 pub enum Cursor {
     /// Sessions themselves, behind this client's: they come before all that belongs to them.
     Sessions(Option<ClientKey>),
+    /// Exchanges of a virtual host, behind this one.
+    Exchanges(usize, Option<Arc<str>>),
+    /// Declared queues of a virtual host, behind this one.
+    Declared(usize, Option<Arc<str>>),
+    /// The lanes of declared queues of a virtual host: queue, lane, from this chunk on.
+    Lanes(usize, Arc<str>, u64, u64),
+    /// The lanes of the declared queues behind this one.
+    LanesBehind(usize, Option<Arc<str>>),
     /// What sessions have, behind this client's.
     Contents(Option<ClientKey>),
     /// The queue of this client's session, from this chunk on.
@@ -86,15 +99,19 @@ impl State {
                     spots.extend(self.is_durable_session(id).then_some(Spot::Session(id)));
                     Cursor::Sessions(Some(key.clone()))
                 }
-                None => Cursor::Contents(None),
+                None => Cursor::Exchanges(0, None),
             },
+            Cursor::Exchanges(..)
+            | Cursor::Declared(..)
+            | Cursor::LanesBehind(..)
+            | Cursor::Lanes(..) => self.step_declared(cursor, room, spots),
             Cursor::Contents(after) => match first_behind(&self.clients, after) {
                 Some((key, id)) if self.is_durable_session(*id) => {
                     spots.push(Spot::Subscriptions(*id));
                     Cursor::Queue(key.clone(), self.sessions[id].queue, 0)
                 }
                 Some((key, _)) => Cursor::Contents(Some(key.clone())),
-                None => Cursor::Messages(0),
+                None => Cursor::LanesBehind(0, None),
             },
             Cursor::Queue(key, id, from) => {
                 let chunks = self.queue(id).into_iter().flat_map(|queue| queue.chunks_from(from));
@@ -133,19 +150,70 @@ impl State {
         }
     }
 
+    fn step_declared(&self, cursor: Cursor, room: usize, spots: &mut Vec<Spot>) -> Cursor {
+        let host = |vhost: usize| self.vhosts.get(vhost);
+        match cursor {
+            Cursor::Exchanges(vhost, after) => match host(vhost).map(|h| first_behind(&h.exchanges, after)) {
+                Some(Some((name, exchange))) => {
+                    let spot = Spot::Exchange(vhost, Arc::clone(name));
+                    spots.extend(exchange.spec.durable.then_some(spot));
+                    Cursor::Exchanges(vhost, Some(Arc::clone(name)))
+                }
+                Some(None) => Cursor::Exchanges(vhost + 1, None),
+                None => Cursor::Declared(0, None),
+            },
+            Cursor::Declared(vhost, after) => match host(vhost).map(|h| first_behind(&h.queues, after)) {
+                Some(Some((name, id))) => {
+                    spots.extend(self.is_durable_queue(*id).then_some(Spot::DeclaredQueue(*id)));
+                    Cursor::Declared(vhost, Some(Arc::clone(name)))
+                }
+                Some(None) => Cursor::Declared(vhost + 1, None),
+                None => Cursor::Contents(None),
+            },
+            Cursor::LanesBehind(vhost, after) => match host(vhost).map(|h| first_behind(&h.queues, after)) {
+                Some(Some((name, id))) if self.is_durable_queue(*id) => {
+                    Cursor::Lanes(vhost, Arc::clone(name), 0, 0)
+                }
+                Some(Some((name, _))) => Cursor::LanesBehind(vhost, Some(Arc::clone(name))),
+                Some(None) => Cursor::LanesBehind(vhost + 1, None),
+                None => Cursor::Messages(0),
+            },
+            Cursor::Lanes(vhost, name, lane, from) => {
+                let declared = host(vhost).and_then(|host| host.queues.get(&name));
+                let declared = declared.and_then(|id| Some((*id, self.declared(*id)?)));
+                let Some((id, declared)) = declared.filter(|(_, d)| lane < u64::from(d.spec.lanes)) else {
+                    return Cursor::LanesBehind(vhost, Some(name));
+                };
+                debug_assert!(declared.spec.durable, "only durable queues are walked through");
+                let lane_id = QueueId(id.0 + lane);
+                let chunks = self.queue(lane_id).into_iter().flat_map(|queue| queue.chunks_from(from));
+                let numbers: Vec<u64> = chunks.map(Chunk::number).take(room).collect();
+                spots.extend(numbers.iter().map(|number| Spot::Queue(lane_id, *number)));
+                match numbers.last() {
+                    Some(last) if numbers.len() == room => Cursor::Lanes(vhost, name, lane, last + 1),
+                    _ => Cursor::Lanes(vhost, name, lane + 1, 0),
+                }
+            }
+            other => other,
+        }
+    }
+
     /// The images of the entity, if it has changed since its last one or `moves` says that that one has to move.
     /// `last` is the last record.
     pub fn images(&mut self, spot: &Spot, moves: &dyn Fn(Place) -> bool, last: Lsn) -> Vec<Image> {
         let due = |page: &Page| page.is_changed() || page.place().is_some_and(moves);
         let image = match spot {
             Spot::Session(id) => self.session_image(*id, &due),
+            Spot::Exchange(vhost, name) => self.exchange_image(*vhost, name, &due).map(Image::Exchange),
+            Spot::DeclaredQueue(id) => self.declared_image(*id, &due).map(Image::DeclaredQueue),
             Spot::Subscriptions(id) => return self.subscription_images(*id, moves, last),
             Spot::Queue(id, number) => {
                 let chunk = self.queues.get_mut(id).and_then(|home| home.queue.chunk_mut(*number));
                 chunk.filter(|chunk| due(&chunk.page)).map(|chunk| {
                     chunk.page.imaged();
                     let (queue, first, end) = (*id, chunk.first(), chunk.end());
-                    Image::Queue { queue, first, end, entries: chunk.iter().collect() }
+                    let entries = chunk.iter().filter(|entry| !entry.delivery.transient).collect();
+                    Image::Queue { queue, first, end, entries }
                 })
             }
             Spot::Messages(number) => {
@@ -254,6 +322,8 @@ impl State {
     pub fn image_places(&self, spot: &Spot, places: &mut Vec<Place>) {
         let page = match spot {
             Spot::Session(id) => self.sessions.get(id).map(|session| session.page),
+            Spot::Exchange(vhost, name) => self.exchange(*vhost, name).map(|exchange| exchange.page),
+            Spot::DeclaredQueue(id) => self.declared(*id).map(|declared| declared.page),
             Spot::Subscriptions(id) => {
                 let pages = self.sessions.get(id).map(|session| &session.subscription_pages);
                 return places.extend(pages.into_iter().flatten().flatten());
@@ -283,6 +353,11 @@ impl State {
     pub(super) fn page_mut(&mut self, spot: &Spot) -> Option<&mut Page> {
         match spot {
             Spot::Session(id) => self.sessions.get_mut(id).map(|session| &mut session.page),
+            Spot::Exchange(vhost, name) => {
+                let exchange = self.vhosts[*vhost].exchanges.get_mut(name);
+                exchange.map(|exchange| &mut exchange.page)
+            }
+            Spot::DeclaredQueue(id) => self.declared.get_mut(id).map(|declared| &mut declared.page),
             Spot::Subscriptions(_) => None,
             Spot::Queue(id, number) => {
                 self.queue_mut(*id).and_then(|queue| queue.chunk_mut(*number)).map(|chunk| &mut chunk.page)
@@ -363,6 +438,11 @@ impl State {
                 self.wills.insert(key, will);
                 true
             }
+            Image::Exchange(image) => {
+                self.restore_exchange(image, place);
+                true
+            }
+            Image::DeclaredQueue(image) => self.restore_declared(image, place),
         }
     }
 
@@ -403,9 +483,10 @@ impl State {
         self.restoring = false;
         self.messages.begin_counting();
         let mut whole = true;
-        for id in self.clients.values() {
-            let queue = self.sessions.get(id).map(|session| session.queue);
-            let Some(home) = queue.and_then(|queue| self.queues.get_mut(&queue)) else { continue };
+        self.fill_routers();
+        let lanes: Vec<QueueId> = self.all_lanes().collect();
+        for lane in lanes {
+            let Some(home) = self.queues.get_mut(&lane) else { continue };
             let mut bytes = 0;
             for entry in home.queue.iter().filter(|entry| entry.stage == Stage::Queued) {
                 match self.messages.find(entry.message) {
@@ -440,10 +521,7 @@ pub struct ImageKey {
     pub part: usize,
 }
 
-fn first_behind<V>(
-    map: &alloc::collections::BTreeMap<ClientKey, V>,
-    after: Option<ClientKey>,
-) -> Option<(&ClientKey, &V)> {
+fn first_behind<K: Ord, V>(map: &BTreeMap<K, V>, after: Option<K>) -> Option<(&K, &V)> {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     map.range((from, Bound::Unbounded)).next()
 }

@@ -11,6 +11,7 @@
 mod apply;
 pub mod image;
 pub(crate) mod salvage;
+pub mod topology;
 
 use super::page::Page;
 use super::place::Place;
@@ -20,14 +21,17 @@ use crate::message::store::MessageStore;
 use crate::mqtt::packet::{PacketId, QoS};
 use crate::mqtt::topic::TopicFilter;
 use crate::queue::{Queue, Stage};
+use crate::routing::exchange::Exchange;
 use crate::routing::retained::RetainedTopics;
 use crate::routing::subscriptions::Subscriptions;
 use crate::time::WallTime;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+pub use topology::DeclaredQueue;
 
 /// All that records say.
 pub struct State {
@@ -44,6 +48,7 @@ pub struct State {
     pub doomed: VecDeque<Queue>,
     sessions: HashMap<SessionId, Session, FixedState>,
     queues: HashMap<QueueId, QueueOfSession, FixedState>,
+    declared: HashMap<QueueId, DeclaredQueue, FixedState>,
     next_session: SessionId,
     next_queue: QueueId,
     next_message: MessageId,
@@ -63,6 +68,10 @@ pub struct VirtualHost {
     pub subscriptions: Subscriptions,
     /// What topics retain.
     pub retained: RetainedTopics,
+    /// Exchanges by name, the default one aside.
+    pub exchanges: BTreeMap<Arc<str>, Exchange>,
+    /// Declared queues by name.
+    pub queues: BTreeMap<Arc<str>, QueueId>,
 }
 
 /// A session.
@@ -131,6 +140,7 @@ impl State {
             doomed: VecDeque::new(),
             sessions: HashMap::with_hasher(FixedState::with_seed(hash_key)),
             queues: HashMap::with_hasher(FixedState::with_seed(hash_key)),
+            declared: HashMap::with_hasher(FixedState::with_seed(hash_key)),
             next_session: SessionId(1),
             next_queue: QueueId(1),
             next_message: MessageId(1),
@@ -211,6 +221,8 @@ impl State {
                     name: name.into(),
                     subscriptions,
                     retained: RetainedTopics::default(),
+                    exchanges: State::predeclared(self.hash_key),
+                    queues: BTreeMap::new(),
                 });
                 self.vhosts.len() - 1
             }
@@ -224,6 +236,7 @@ impl State {
         let queue = |id: &QueueId| self.restoring || self.queues.contains_key(id);
         match record {
             Record::Relocated { .. } | Record::Image(_) | Record::Listing(_) | Record::Checkpoint(_) => true,
+            Record::Topology(topology) => self.admits_topology(topology),
             Record::SessionOpened { .. } | Record::RetainedQueued { .. } | Record::Published(_)
                 if self.restoring =>
             {
@@ -258,6 +271,7 @@ impl State {
             }
             Record::Releasing { queue: id, .. }
             | Record::Settled { queue: id, .. }
+            | Record::RangeSettled { queue: id, .. }
             | Record::HorizonMoved { queue: id, .. } => queue(id),
             Record::WillSet { .. } | Record::WillRemoved { .. } => true,
         }
@@ -275,7 +289,9 @@ impl State {
     }
 
     fn follows(&self, queue: QueueId, positions: impl Iterator<Item = QueuePosition>) -> bool {
-        self.queue(queue).is_some_and(|queue| positions.zip(queue.next().0..).all(|(p, next)| p.0 == next))
+        self.queue(queue).is_some_and(|queue| {
+            positions.zip(queue.next().0..).all(|(p, next)| p.0 == next || (queue.is_sparse() && p.0 > next))
+        })
     }
 
     /// The message was written there, and that is on disk.
