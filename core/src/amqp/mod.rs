@@ -1,0 +1,3 @@
+//! AMQP 0-9-1, as RabbitMQ's clients speak it.
+
+pub mod wire;
