@@ -10,6 +10,7 @@ use crate::message::{Message, MessageParts, Origin};
 use crate::mqtt::packet::publish::{self, Delivery as OnWire};
 use crate::mqtt::packet::{PacketId, QoS};
 use crate::queue::Delivery;
+use crate::time::WallTime;
 use crate::routing::subscriptions::Subscriber;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -19,11 +20,19 @@ use bytes::Bytes;
 pub(crate) struct Publishing<'a> {
     /// The virtual host, as an index.
     pub vhost: usize,
-    /// Where to.
-    pub topic: &'a str,
-    /// The body.
-    pub payload: &'a [u8],
-    /// The publisher's QoS.
+    /// The protocol of its publisher.
+    pub origin: Origin,
+    /// What it is.
+    pub parts: MessageParts<'a>,
+    /// When it expires; 0 means never.
+    pub expires_at: WallTime,
+    /// The topic whose subscribers get it; none: no topic's.
+    pub topic: Option<&'a str>,
+    /// The declared queues that it goes to, beside those that its topic leads to.
+    pub queues: &'a [QueueId],
+    /// Its priority in those.
+    pub priority: u8,
+    /// The publisher's QoS: 1 for a persistent message of AMQP, 0 for another.
     pub qos: QoS,
     /// Whether it is to be retained.
     pub retain: bool,
@@ -31,8 +40,43 @@ pub(crate) struct Publishing<'a> {
     pub received: Option<(SessionId, PacketId)>,
     /// Whose will it is.
     pub will_of: Option<&'a ClientKey>,
+    /// Entries of queues whose place it takes: they are settled by the same record.
+    pub replaces: &'a [(QueueId, QueuePosition)],
     /// Where it came from.
     pub connection: Option<ConnectionId>,
+}
+
+impl<'a> Publishing<'a> {
+    /// A message for a topic, not retained.
+    pub fn of_mqtt(vhost: usize, topic: &'a str, body: &'a [u8], qos: QoS) -> Publishing<'a> {
+        let parts = MessageParts { address: topic.as_bytes(), properties: &[], body };
+        Publishing { topic: Some(topic), qos, ..Publishing::new(vhost, Origin::Mqtt3, parts) }
+    }
+
+    /// A message that goes nowhere yet.
+    pub fn new(vhost: usize, origin: Origin, parts: MessageParts<'a>) -> Publishing<'a> {
+        Publishing {
+            vhost,
+            origin,
+            parts,
+            expires_at: WallTime(0),
+            topic: None,
+            queues: &[],
+            priority: 0,
+            qos: QoS::AtMostOnce,
+            retain: false,
+            received: None,
+            will_of: None,
+            replaces: &[],
+            connection: None,
+        }
+    }
+
+    fn message(&self, now: WallTime) -> Message {
+        let mut message = Message::new(self.origin, self.qos as u8, now, self.parts);
+        message.expires_at = self.expires_at;
+        message
+    }
 }
 
 /// What came of it.
@@ -52,6 +96,8 @@ struct Route {
     recipients: Vec<Recipient>,
     /// The sessions of `recipients`, one by one.
     sessions: Vec<SessionId>,
+    /// The declared queues of `recipients`.
+    queues: Vec<QueueId>,
     /// Subscribers that get it with QoS 0.
     at_most_once: Vec<SessionId>,
     /// What has to go from queues at their bound.
@@ -80,11 +126,12 @@ impl Broker {
             Ok(route) => route,
             Err(rule) => return self.refused(rule),
         };
-        let Publishing { vhost, topic, payload, retain, .. } = publishing;
+        let Publishing { vhost, topic, parts, retain, .. } = publishing;
         let retained = &self.state.vhosts[vhost].retained;
+        let topic = topic.unwrap_or("");
         let retain = match retain {
             false => Retain::Not,
-            true if !payload.is_empty() => Retain::Set,
+            true if !parts.body.is_empty() => Retain::Set,
             // Nothing to take away: nothing to record.
             true if retained.find(topic).is_none() => Retain::Not,
             true => Retain::Clear, // [MQTT-3.3.1-10], [MQTT-3.3.1-11]
@@ -97,19 +144,21 @@ impl Broker {
         }
         let plain = route.recipients.is_empty()
             && retain == Retain::Not
+            && publishing.replaces.is_empty()
             && publishing.received.is_none()
             && publishing.will_of.is_none();
         if !plain && self.must_wait(&publishing, &route, retain) {
             return Published::Held;
         }
-        let bytes = topic.len() as u64 + payload.len() as u64 + RECORD_OVERHEAD_BYTES;
+        let bytes = [parts.address, parts.properties, parts.body].map(|part| part.len() as u64);
+        let bytes = bytes.iter().sum::<u64>() + RECORD_OVERHEAD_BYTES;
         if bytes + RECIPIENT_BYTES * route.recipients.len() as u64 > self.log.record_bytes_max() {
             return self
                 .refused("the message and its recipients do not fit into a log segment (segment_bytes)");
         }
         // What a topic retains, or does not retain, may be known and not durable yet.
         let mut wait = if publishing.retain { retained_lsn(self, vhost, topic) } else { Lsn::NONE };
-        let Route { recipients, sessions, at_most_once, dropped, passed_by } = route;
+        let Route { recipients, sessions, queues, at_most_once, dropped, passed_by } = route;
         if !plain {
             wait = wait.max(self.store(&publishing, recipients, retain, dropped));
         }
@@ -119,6 +168,7 @@ impl Broker {
         }
         self.send_at_most_once(&publishing, at_most_once);
         self.serve(sessions);
+        self.serve_queues(&queues);
         Published::Stored(wait)
     }
 
@@ -131,7 +181,9 @@ impl Broker {
     fn route(&mut self, publishing: &Publishing<'_>) -> Result<Route, &'static str> {
         let mut found = core::mem::take(&mut self.subscribers);
         found.clear();
-        self.state.vhosts[publishing.vhost].subscriptions.find(publishing.topic, &mut found);
+        if let Some(topic) = publishing.topic {
+            self.state.vhosts[publishing.vhost].subscriptions.find(topic, &mut found);
+        }
         let mut route = Route::default();
         let mut outcome = Ok(());
         for Subscriber { session, qos } in &found {
@@ -142,7 +194,44 @@ impl Broker {
             }
         }
         self.subscribers = found;
-        outcome.map(|()| route)
+        outcome?;
+        for &queue in publishing.queues {
+            self.route_to_declared(queue, publishing, &mut route)?;
+        }
+        if publishing.origin != Origin::Amqp
+            && let Some(topic) = publishing.topic
+        {
+            for queue in self.queues_of_topic(publishing.vhost, topic) {
+                self.route_to_declared(queue, publishing, &mut route)?;
+            }
+        }
+        Ok(route)
+    }
+
+    fn route_to_declared(
+        &self,
+        id: QueueId,
+        publishing: &Publishing<'_>,
+        route: &mut Route,
+    ) -> Result<(), &'static str> {
+        let declared = self.state.declared(id).expect("messages are routed to queues that exist");
+        let lane = declared.lane(id, publishing.priority);
+        let survives = self.state.is_durable_queue(lane);
+        let durable = survives && (publishing.qos > QoS::AtMostOnce || declared.arguments.quorum);
+        if !self.make_room(id, declared, publishing.parts.body.len() as u64, &mut route.dropped)? {
+            route.passed_by.push(lane);
+            return Ok(());
+        }
+        let delivery = Delivery {
+            qos: publishing.qos.min(QoS::AtLeastOnce),
+            retain: false,
+            expires: publishing.expires_at > WallTime(0),
+            transient: survives && !durable,
+        };
+        let position = self.state.queue(lane).expect("a declared queue has its lanes").next();
+        route.recipients.push(Recipient { queue: lane, position, delivery, durable });
+        route.queues.push(id);
+        Ok(())
     }
 
     fn route_to_queue(
@@ -155,7 +244,7 @@ impl Broker {
         let session = self.state.session(id).expect("who subscribed has a session");
         let queue = self.state.queue(session.queue).expect("a session owns a queue");
         let limits = &self.settings.limits;
-        let bytes = publishing.payload.len() as u64;
+        let bytes = publishing.parts.body.len() as u64;
         let is_over = |messages: u64, held: u64| {
             (limits.queue_messages > 0 && messages >= limits.queue_messages)
                 || (limits.queue_bytes > 0 && held + bytes > limits.queue_bytes)
@@ -193,6 +282,7 @@ impl Broker {
     fn must_wait(&self, publishing: &Publishing<'_>, route: &Route, retain: Retain) -> bool {
         let durable = retain != Retain::Not
             || route.recipients.iter().any(|recipient| recipient.durable)
+            || publishing.replaces.iter().any(|(queue, at)| self.state.is_durable_entry(*queue, *at))
             || publishing.received.is_some_and(|(session, _)| self.state.is_durable_session(session));
         let kept = !route.recipients.is_empty() || retain == Retain::Set;
         (durable && self.has_no_room_on_disk()) || (kept && self.has_no_room_in_memory())
@@ -205,8 +295,8 @@ impl Broker {
         retain: Retain,
         dropped: Vec<(QueueId, QueuePosition, MessageId)>,
     ) -> Lsn {
-        let Publishing { vhost, topic, payload, qos, received, will_of, connection, .. } = *publishing;
-        if recipients.is_empty() && retain == Retain::Not {
+        let Publishing { vhost, received, will_of, connection, replaces, .. } = *publishing;
+        if recipients.is_empty() && retain == Retain::Not && replaces.is_empty() {
             // Nobody keeps the message: only what else its publishing does is recorded.
             match (will_of, received) {
                 (Some(key), _) => return self.commit(Record::WillRemoved { key: key.clone() }),
@@ -216,8 +306,7 @@ impl Broker {
                 (None, None) => {}
             }
         }
-        let parts = MessageParts { address: topic.as_bytes(), properties: &[], body: payload };
-        let content = Message::new(Origin::Mqtt3, qos as u8, self.now.wall, parts);
+        let content = publishing.message(self.now.wall);
         let message = self.state.next_message();
         let routed = if self.settings.message_events { recipients.clone() } else { Vec::new() };
         let vhost = self.state.vhosts[vhost].name.clone();
@@ -226,7 +315,8 @@ impl Broker {
         let (gone, forgotten): (Vec<_>, Vec<_>) = dropped
             .iter()
             .map(|&(queue, position, _)| (queue, position))
-            .partition(|&(queue, _)| self.state.is_durable_queue(queue));
+            .chain(replaces.iter().copied())
+            .partition(|&(queue, position)| self.state.is_durable_entry(queue, position));
         let kept = received.filter(|&(session, _)| self.state.is_durable_session(session));
         // What concerns sessions that do not survive stands in no record that does: recovery would not know them.
         for (queue, position) in forgotten {
@@ -247,7 +337,7 @@ impl Broker {
         };
         let lsn = self.commit(Record::Published(publication));
         if self.settings.message_events {
-            self.report_stored(message, connection, topic, lsn, &routed, &dropped);
+            self.report_stored(message, connection, publishing.parts.address, lsn, &routed, &dropped);
         }
         lsn
     }
@@ -256,12 +346,12 @@ impl Broker {
         &mut self,
         message: MessageId,
         connection: Option<ConnectionId>,
-        topic: &str,
+        address: &[u8],
         lsn: Lsn,
         routed: &[Recipient],
         dropped: &[(QueueId, QueuePosition, MessageId)],
     ) {
-        let address = Bytes::copy_from_slice(topic.as_bytes());
+        let address = Bytes::copy_from_slice(address);
         self.event(|| Event::Received { message, connection, address });
         if lsn > Lsn::NONE {
             self.event(|| Event::Stored { message, lsn });
@@ -288,10 +378,8 @@ impl Broker {
 
     /// Sends with QoS 0; beyond a turn's worth, later, and later ones behind it.
     fn send_at_most_once(&mut self, publishing: &Publishing<'_>, sessions: Vec<SessionId>) {
-        let Publishing { topic, payload, qos, .. } = *publishing;
-        if sessions.is_empty() {
-            return;
-        }
+        let Some(topic) = publishing.topic.filter(|_| !sessions.is_empty()) else { return };
+        let payload = publishing.parts.body;
         if self.fan_outs.is_empty() && sessions.len() <= self.settings.limits.turn_work {
             let mut shared: Option<Bytes> = None;
             for session in sessions {
@@ -301,8 +389,7 @@ impl Broker {
             }
             return;
         }
-        let parts = MessageParts { address: topic.as_bytes(), properties: &[], body: payload };
-        let message = Message::new(Origin::Mqtt3, qos as u8, self.now.wall, parts);
+        let message = publishing.message(self.now.wall);
         self.fan_outs.push_back(FanOut { message, sessions, next: 0 });
     }
 
@@ -311,9 +398,9 @@ impl Broker {
         let Some(mut fan_out) = self.fan_outs.pop_front() else { return };
         let end = fan_out.sessions.len().min(fan_out.next + most);
         let message = fan_out.message.clone();
-        let topic = core::str::from_utf8(message.address()).expect("topic names are UTF-8");
+        let topic = message.topic();
         for &session in &fan_out.sessions[fan_out.next..end] {
-            self.deliver_at_most_once(session, topic, message.body(), false, || message.body_shared());
+            self.deliver_at_most_once(session, &topic, message.body(), false, || message.body_shared());
         }
         fan_out.next = end;
         if end < fan_out.sessions.len() {

@@ -4,7 +4,9 @@ mod cache;
 pub mod store;
 pub mod table;
 
+use crate::amqp::bridge;
 use crate::time::WallTime;
+use alloc::borrow::Cow;
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// The protocol whose words a message's properties are in.
@@ -28,7 +30,7 @@ impl Origin {
 pub struct Message {
     /// Whose words the properties are in.
     pub origin: Origin,
-    /// The publisher's QoS (MQTT 0 to 2), or delivery mode.
+    /// The publisher's QoS (0 to 2); of an AMQP message 1 if it is persistent, else 0.
     pub level: u8,
     /// When it was published.
     pub published_at: WallTime,
@@ -69,9 +71,24 @@ impl Message {
         &self.data[..self.address_bytes as usize]
     }
 
+    /// The topic name that MQTT subscribers see; empty if there is none.
+    pub fn topic(&self) -> Cow<'_, str> {
+        match self.origin {
+            Origin::Mqtt3 => {
+                Cow::Borrowed(core::str::from_utf8(self.address()).expect("topic names are UTF-8"))
+            }
+            Origin::Amqp => bridge::topic_of(self.address()).map_or(Cow::Borrowed(""), Cow::Owned),
+        }
+    }
+
     /// Properties in the words of its origin.
     pub fn properties(&self) -> &[u8] {
         &self.data[self.address_bytes as usize..self.body_from()]
+    }
+
+    /// The properties, sharing the message's memory.
+    pub fn properties_shared(&self) -> Bytes {
+        self.data.slice(self.address_bytes as usize..self.body_from())
     }
 
     /// The body.

@@ -108,15 +108,12 @@ impl Broker {
             Delivery::AtLeastOnce(_) | Delivery::AtMostOnce => None,
         };
         let vhost = self.state.session(session).expect("a client has a session").vhost;
+        let (topic, qos) = (publish.topic.as_str(), publish.delivery.qos());
         let published = self.publish(Publishing {
-            vhost,
-            topic: publish.topic.as_str(),
-            payload: publish.payload,
-            qos: publish.delivery.qos(),
             retain: publish.retain,
             received,
-            will_of: None,
             connection: Some(id),
+            ..Publishing::of_mqtt(vhost, topic, publish.payload, qos)
         });
         match (published, publish.delivery) {
             (Published::Held, _) => return false,

@@ -44,18 +44,13 @@ impl Broker {
     /// Publishes the client's will, if there is one [MQTT-3.1.2-8]. On a full disk it waits for room.
     pub(crate) fn publish_will(&mut self, key: &ClientKey) {
         let Some(will) = self.state.wills.get(key).cloned() else { return };
-        let topic = core::str::from_utf8(will.content.address()).expect("topic names are UTF-8");
+        let topic = will.content.topic();
         let qos = QoS::from_bits(will.content.level).expect("a will has a QoS");
         let vhost = self.state.vhost(&key.vhost);
         let published = self.publish(Publishing {
-            vhost,
-            topic,
-            payload: will.content.body(),
-            qos,
             retain: will.retain, // [MQTT-3.1.2-16], [MQTT-3.1.2-17]
-            received: None,
             will_of: Some(key),
-            connection: None,
+            ..Publishing::of_mqtt(vhost, &topic, will.content.body(), qos)
         });
         match published {
             Published::Stored(lsn) => {

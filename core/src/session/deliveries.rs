@@ -139,9 +139,9 @@ impl Broker {
             QoS::AtMostOnce => unreachable!("QoS 0 is not queued"),
         };
         let connection = self.connections.get_mut(&id).expect("an attachment has a connection");
-        let (address, body) = (message.address(), message.body());
-        connection.send.write(address.len() + body.len() + 16, |out| {
-            publish::put_header(out, address, delivery, redelivered, entry.delivery.retain, body.len());
+        let (topic, body) = (message.topic(), message.body());
+        connection.send.write(topic.len() + body.len() + 16, |out| {
+            publish::put_header(out, topic.as_bytes(), delivery, redelivered, entry.delivery.retain, body.len());
         });
         connection.send.body(body, || message.body_shared());
         self.list(id);

@@ -36,8 +36,8 @@ impl Broker {
             if qos == QoS::AtMostOnce {
                 // Nobody is connected to whom it could be sent, or it is in memory.
                 let Some(content) = self.state.messages.message(message).cloned() else { continue };
-                let topic = core::str::from_utf8(content.address()).expect("topic names are UTF-8");
-                self.deliver_at_most_once(id, topic, content.body(), true, || content.body_shared());
+                let topic = content.topic();
+                self.deliver_at_most_once(id, &topic, content.body(), true, || content.body_shared());
             } else {
                 entries.push((next, message, Delivery::to_subscriber(qos, true))); // [MQTT-3.3.1-8]
                 next = next.plus(1);

@@ -128,8 +128,11 @@ impl<'a> Rebuild<'a> {
         if losses.iter().any(|loss| matches!(loss, Loss::Image { listing: true, .. })) {
             images.extend(unlisted::images(device, &mut self.pieces, self.walk, end, &images));
         }
-        // Sessions come before all that belongs to them.
-        images.sort_by_key(|(image, _)| !matches!(image, Image::Session { .. }));
+        // Who owns queues comes before all that belongs to them.
+        let owns = |image: &Image| {
+            matches!(image, Image::Session { .. } | Image::Exchange(_) | Image::DeclaredQueue(_))
+        };
+        images.sort_by_key(|(image, _)| !owns(image));
         Readable { checkpoint: Some(checkpoint.clone()), images, losses }
     }
 

@@ -5,6 +5,7 @@ use super::pieces::Pieces;
 use crate::durable::batch::{self, BATCH_HEADER};
 use crate::durable::codec;
 use crate::durable::record::{ClientKey, Record};
+use crate::durable::topology::Topology;
 use crate::ids::{QueueId, SegmentNumber, SessionId};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -85,10 +86,25 @@ fn words(record: &Record, sessions: &Sessions) -> Option<String> {
             format!("deliveries to {}", owner(queue))
         }
         Record::WillSet { key, .. } | Record::WillRemoved { key } => format!("the will of {}", name(key)),
+        Record::Topology(topology) => declared(topology),
+        Record::RangeSettled { queue, .. } => format!("messages of queue {queue}"),
         Record::Relocated { .. } | Record::Image(_) | Record::Listing(_) | Record::Checkpoint(_) => {
             return None;
         }
     })
+}
+
+fn declared(topology: &Topology) -> String {
+    match topology {
+        Topology::ExchangeDeclared { name, .. } | Topology::ExchangeDeleted { name, .. } => {
+            format!("exchange {name:?}")
+        }
+        Topology::QueueDeclared { name, .. } => format!("queue {name:?}"),
+        Topology::QueueDeleted { queue } => format!("the end of queue {queue}"),
+        Topology::Bound { binding, .. } | Topology::Unbound { binding, .. } => {
+            format!("a binding to exchange {:?}", binding.source)
+        }
+    }
 }
 
 fn name(key: &ClientKey) -> String {

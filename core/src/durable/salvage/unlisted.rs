@@ -9,9 +9,10 @@ use crate::durable::batch::{self, BATCH_HEADER};
 use crate::durable::codec;
 use crate::durable::place::Place;
 use crate::durable::record::{ClientKey, Image, Record};
-use crate::ids::{Lsn, SessionId};
+use crate::ids::{Lsn, QueueId, SessionId};
 use crate::queue::CHUNK;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -28,6 +29,8 @@ enum Entity {
     Messages(u64),
     Retained(Box<str>, u64),
     Will(ClientKey),
+    Exchange(Box<str>, Arc<str>),
+    DeclaredQueue(QueueId),
 }
 
 impl Entity {
@@ -39,6 +42,8 @@ impl Entity {
             Image::Messages { chunk, .. } => Entity::Messages(*chunk),
             Image::Retained { vhost, page, .. } => Entity::Retained(vhost.clone(), *page),
             Image::Will { key, .. } => Entity::Will(key.clone()),
+            Image::Exchange(image) => Entity::Exchange(image.vhost.clone(), Arc::clone(&image.name)),
+            Image::DeclaredQueue(image) => Entity::DeclaredQueue(image.queue),
         }
     }
 }

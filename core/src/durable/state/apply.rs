@@ -190,7 +190,7 @@ impl State {
         self.next_message = self.next_message.max(MessageId(message.0 + 1));
         for (queue, position) in dropped {
             self.settle(queue, position, lsn);
-            if let Some(home) = self.home(queue) {
+            if let Some(home) = self.home(queue).filter(|home| position >= home.queue.sent_to()) {
                 home.queue.mark_drop(lsn);
             }
         }
@@ -201,11 +201,11 @@ impl State {
         let references = recipients.len() as u32 + u32::from(retain == Retain::Set);
         if retain != Retain::Not {
             let vhost = self.vhost(&vhost);
-            let topic = core::str::from_utf8(content.address()).expect("topic names are UTF-8");
+            let topic = content.topic();
             let retained = &mut self.vhosts[vhost].retained;
             let before = match retain {
-                Retain::Set => retained.set(topic, Retained { message, changed: lsn }),
-                Retain::Clear | Retain::Not => retained.clear(topic, lsn),
+                Retain::Set => retained.set(&topic, Retained { message, changed: lsn }),
+                Retain::Clear | Retain::Not => retained.clear(&topic, lsn),
             };
             if let Some(before) = before {
                 self.messages.release(before.message);

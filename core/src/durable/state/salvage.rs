@@ -1,7 +1,8 @@
 //! For salvage: the state built from what is left of a store.
 
 use super::image::{Cursor, Spot};
-use super::{Session, State};
+use super::topology::lanes;
+use super::{DeclaredQueue, Session, State};
 use crate::durable::page::Page;
 use crate::durable::place::Place;
 use crate::durable::record::{ClientKey, Record};
@@ -9,6 +10,7 @@ use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use crate::queue::{Entry, Stage};
 use crate::routing::retained::Retained;
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -44,8 +46,14 @@ impl State {
     /// Whose queue it is.
     pub(crate) fn owner(&self, queue: QueueId) -> Option<ClientKey> {
         let owns = |id: &&SessionId| self.sessions.get(*id).is_some_and(|session| session.queue == queue);
-        let session = self.clients.values().find(owns)?;
-        self.sessions.get(session).map(|session| session.key.clone())
+        if let Some(session) = self.clients.values().find(owns) {
+            return self.sessions.get(session).map(|session| session.key.clone());
+        }
+        let its = |(id, declared): &(QueueId, &DeclaredQueue)| lanes(*id, &declared.spec).any(|lane| lane == queue);
+        let all = self.vhosts.iter().flat_map(|vhost| vhost.queues.values());
+        let (_, declared) = all.filter_map(|id| Some((*id, self.declared(*id)?))).find(its)?;
+        let vhost = self.vhosts[declared.vhost].name.clone();
+        Some(ClientKey { vhost, client: format!("queue {}", declared.name).into() })
     }
 
     /// Sessions whose client has another one by now: the records that ended them are missing.
@@ -62,13 +70,14 @@ impl State {
     /// Everybody who refers to a message that `is_missing`.
     pub(crate) fn referrers(&self, is_missing: impl Fn(MessageId) -> bool) -> Vec<(MessageId, Referrer)> {
         let mut found = Vec::new();
-        for (key, session) in &self.clients {
-            let Some(session) = self.sessions.get(session) else { continue };
-            let Some(home) = self.queues.get(&session.queue) else { continue };
+        for lane in self.all_lanes() {
+            let Some(home) = self.queues.get(&lane) else { continue };
             let queued = home.queue.iter().filter(|entry| entry.stage == Stage::Queued);
-            for entry in queued.filter(|entry| is_missing(entry.message)) {
-                found.push((entry.message, Referrer::Entry(key.clone(), session.queue, entry.position)));
-            }
+            let mut missing = queued.filter(|entry| is_missing(entry.message)).peekable();
+            let Some(owner) = missing.peek().and_then(|_| self.owner(lane)) else { continue };
+            found.extend(missing.map(|entry| {
+                (entry.message, Referrer::Entry(owner.clone(), lane, entry.position))
+            }));
         }
         for (number, vhost) in self.vhosts.iter().enumerate() {
             for (topic, retained) in vhost.retained.iter().filter(|(_, r)| is_missing(r.message)) {
@@ -95,7 +104,7 @@ impl State {
 
     /// Every message that a queue or a topic refers to.
     pub(crate) fn referred(&self) -> BTreeSet<MessageId> {
-        let queues = self.clients.values().filter_map(|id| self.queues.get(&self.sessions.get(id)?.queue));
+        let queues = self.all_lanes().filter_map(|lane| self.queues.get(&lane));
         let entries = queues.flat_map(|home| home.queue.iter()).filter(|entry| entry.stage == Stage::Queued);
         let retained = self.vhosts.iter().flat_map(|vhost| vhost.retained.iter());
         entries.map(|entry| entry.message).chain(retained.map(|(_, retained)| retained.message)).collect()

@@ -1,0 +1,263 @@
+//! What leaves a queue without having been acknowledged: dropped, or dead-lettered to another exchange, as RabbitMQ does it.
+//! Removal and enqueueing are one record: after a crash the message is in exactly one place.
+
+use super::publishing::{Content, name_of};
+use super::wire::method::basic;
+use super::wire::{Properties, Property, ShortStr, Table, Value};
+use super::{bridge, connection};
+use crate::broker::Broker;
+use crate::broker::fetching::Reader;
+use crate::broker::publishing::Published;
+use crate::durable::record::Record;
+use crate::event::{DropReason, Event};
+use crate::ids::QueueId;
+use crate::marks::reached;
+use crate::message::Message;
+use crate::queue::Entry;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+/// Why a message leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Rejected,
+    Expired,
+    MaxLength,
+    DeliveryLimit,
+}
+
+impl Reason {
+    /// As `x-death` says it.
+    fn name(self) -> &'static str {
+        match self {
+            Reason::Rejected => "rejected",
+            Reason::Expired => "expired",
+            Reason::MaxLength => "maxlen",
+            Reason::DeliveryLimit => "delivery_limit",
+        }
+    }
+
+    fn drop_reason(self) -> DropReason {
+        match self {
+            Reason::Rejected => DropReason::Rejected,
+            Reason::Expired => DropReason::Expired,
+            Reason::MaxLength => DropReason::QueueFull,
+            Reason::DeliveryLimit => DropReason::DeliveryLimit,
+        }
+    }
+}
+
+/// Where a queue's dead letters go.
+struct Target {
+    vhost: usize,
+    /// The queue that gives them up.
+    queue: Arc<str>,
+    exchange: Arc<str>,
+    key: Option<Box<[u8]>>,
+}
+
+impl Broker {
+    fn target(&self, queue: QueueId) -> Option<Target> {
+        let declared = self.state.declared(queue)?;
+        let exchange = declared.arguments.dead_letter_exchange.clone()?;
+        let key = declared.arguments.dead_letter_key.clone();
+        Some(Target { vhost: declared.vhost, queue: Arc::clone(&declared.name), exchange, key })
+    }
+
+    /// The entry leaves its queue: now, or as soon as its message has been read.
+    pub(super) fn dead_letter(&mut self, queue: QueueId, lane: QueueId, entry: &Entry, reason: Reason) {
+        let Some(target) = self.target(queue) else { return self.drop_entry(lane, entry, reason) };
+        let Some(message) = self.state.messages.message(entry.message).cloned() else {
+            if self.fetches.is_unreadable(entry.message) {
+                return self.drop_entry(lane, entry, reason);
+            }
+            reached!("dead letter waits for a read");
+            self.serving_mut(queue).leaving.push_back((lane, entry.position, reason));
+            self.fetch_entries(Reader::Queue(queue), lane, entry.position);
+            return;
+        };
+        let content = dead(&message, &target, reason, self.now.wall.0 / 1000);
+        let Some(routed) = self.route_dead(&target, &content, &message) else {
+            return self.drop_entry(lane, entry, reason);
+        };
+        let replaces = [(lane, entry.position)];
+        match self.publish_routed(None, target.vhost, &content, &routed, &replaces) {
+            Published::Stored(_) => {
+                reached!("dead-lettered");
+                self.counters.dead_lettered += 1;
+                let (message, position) = (entry.message, entry.position);
+                self.message_event(|| Event::DeadLettered { message, queue: lane, position });
+            }
+            Published::Held => {
+                reached!("dead letter held");
+                self.serving_mut(queue).leaving.push_back((lane, entry.position, reason));
+                self.amqp.held_dead_letters.insert(queue);
+            }
+            Published::Refused(_) => self.drop_entry(lane, entry, reason),
+        }
+    }
+
+    /// What could not leave before leaves now. False: the first of it still waits.
+    pub(super) fn leave_at_last(&mut self, queue: QueueId) -> bool {
+        let Some(serving) = self.amqp.serving.get_mut(&queue) else { return true };
+        for (lane, position, reason) in core::mem::take(&mut serving.leaving) {
+            if let Some(entry) = self.state.queue(lane).and_then(|lane| lane.find(position)) {
+                self.dead_letter(queue, lane, &entry, reason);
+            }
+        }
+        self.amqp.serving.get(&queue).is_none_or(|serving| serving.leaving.is_empty())
+    }
+
+    /// Where a dead letter goes; none: nowhere. A queue that it has come through already without being rejected gets it
+    /// no more: that would go on for ever.
+    fn route_dead(&self, target: &Target, content: &Content, message: &Message) -> Option<super::routing::Routed> {
+        let key = basic::Publish::decode(&content.method[4..]).ok()?.routing_key;
+        let routed = self.route_amqp(target.vhost, &target.exchange, key.as_bytes(), &content.properties);
+        let mut routed = routed?;
+        let _ = message;
+        let deaths = content.properties.header("x-death");
+        let deaths = deaths.as_ref().and_then(Value::as_array).unwrap_or(&[]);
+        routed.queues.retain(|queue| {
+            let name = self.state.declared(*queue).map_or("", |declared| &declared.name);
+            let cycle = is_cycle(name, deaths);
+            if cycle {
+                reached!("dead letter in a cycle");
+            }
+            !cycle
+        });
+        (!routed.queues.is_empty() || !routed.topics.is_empty()).then_some(routed)
+    }
+
+    fn drop_entry(&mut self, lane: QueueId, entry: &Entry, reason: Reason) {
+        let (message, position) = (entry.message, entry.position);
+        match reason {
+            Reason::Expired => self.counters.expired += 1,
+            Reason::MaxLength => self.counters.dropped_queue_full += 1,
+            Reason::Rejected => self.counters.rejected += 1,
+            Reason::DeliveryLimit => self.counters.dropped_delivery_limit += 1,
+        }
+        self.commit(Record::Settled { queue: lane, position });
+        let reason = reason.drop_reason();
+        self.message_event(|| Event::Dropped { message: Some(message), queue: lane, reason });
+    }
+
+    /// A message that a queue refused, and dead-letters.
+    pub(super) fn dead_letter_unqueued(&mut self, vhost: usize, queue: QueueId, content: &Content) {
+        let Some(target) = self.target(queue) else { return };
+        let publish = basic::Publish::decode(&content.method[4..]).expect("it was decoded before");
+        let (exchange, key) = (name_of(publish.exchange), publish.routing_key.as_bytes());
+        let time = self.now.wall.0 / 1000;
+        let death = Death { target: &target, reason: Reason::MaxLength, time, exchange, key };
+        let content = death.content(&content.properties, content.body.clone());
+        let message_key = basic::Publish::decode(&content.method[4..]).map(|p| p.routing_key.to_short_string());
+        let Ok(message_key) = message_key else { return };
+        let key = message_key.as_short_str();
+        let routed = self.route_amqp(vhost, &target.exchange, key.as_bytes(), &content.properties);
+        if let Some(routed) = routed
+            && self.publish_routed(None, vhost, &content, &routed, &[]) != Published::Held
+        {
+            self.counters.dead_lettered += 1;
+        }
+    }
+}
+
+/// The message as its dead letter.
+fn dead(message: &Message, target: &Target, reason: Reason, time: u64) -> Content {
+    let (exchange, key) = bridge::address(message);
+    let exchange = core::str::from_utf8(exchange).unwrap_or("");
+    let death = Death { target, reason, time, exchange, key: &key };
+    death.content(&bridge::properties(message), message.body_shared())
+}
+
+/// What `x-death` says.
+struct Death<'a> {
+    target: &'a Target,
+    reason: Reason,
+    /// Seconds since 1970.
+    time: u64,
+    exchange: &'a str,
+    key: &'a [u8],
+}
+
+impl Death<'_> {
+    fn content(&self, properties: &Properties, body: Bytes) -> Content {
+        let mut headers = properties.headers().unwrap_or_default();
+        self.add_to(&mut headers, properties);
+        if self.target.key.is_some() {
+            headers.remove(ShortStr::literal("CC"));
+            headers.remove(ShortStr::literal("BCC"));
+        }
+        let mut builder = properties.edit().set_headers(headers);
+        if self.reason == Reason::Expired {
+            builder = builder.remove(Property::Expiration);
+        }
+        let key = self.target.key.as_deref().unwrap_or(self.key);
+        let publish = basic::Publish {
+            exchange: ShortStr::new(self.target.exchange.as_bytes()).unwrap_or_default(),
+            routing_key: ShortStr::new(key).unwrap_or_default(),
+            mandatory: false,
+            immediate: false,
+        };
+        let frame = connection::encoded(1, &publish);
+        let payload = Bytes::copy_from_slice(&frame[7..frame.len() - 1]);
+        Content { method: payload, properties: builder.build(), body }
+    }
+
+    /// One entry a queue and reason, the newest first; the first death is remembered for ever.
+    fn add_to(&self, headers: &mut Table, properties: &Properties) {
+        let name = |text: &'static str| ShortStr::literal(text);
+        let before = headers.get("x-death").and_then(Value::as_array).unwrap_or(&[]);
+        let is_same = |value: &Value| {
+            let table = value.as_table();
+            let field = |name: &str| table.and_then(|table| table.get(name)).and_then(Value::as_str);
+            field("queue") == Some(&self.target.queue) && field("reason") == Some(self.reason.name())
+        };
+        let same = before.iter().find(|value| is_same(value)).and_then(Value::as_table).cloned();
+        let mut deaths: Vec<Value> = before.iter().filter(|value| !is_same(value)).cloned().collect();
+        let entry = match same {
+            Some(mut same) => {
+                let count = same.get("count").and_then(Value::as_integer).unwrap_or(0);
+                same.set(name("count"), Value::I64(count.saturating_add(1)));
+                same
+            }
+            None => self.entry(headers, properties),
+        };
+        deaths.insert(0, Value::Table(entry));
+        headers.set(name("x-death"), Value::Array(deaths));
+        if headers.get("x-first-death-reason").is_none() {
+            headers.set(name("x-first-death-reason"), Value::text(self.reason.name()));
+            headers.set(name("x-first-death-queue"), Value::text(&self.target.queue));
+            headers.set(name("x-first-death-exchange"), Value::text(self.exchange));
+        }
+    }
+
+    fn entry(&self, headers: &Table, properties: &Properties) -> Table {
+        let name = |text: &'static str| ShortStr::literal(text);
+        let mut keys = Vec::from([Value::LongString(self.key.into())]);
+        keys.extend(headers.get("CC").and_then(Value::as_array).unwrap_or(&[]).iter().cloned());
+        let mut entry = Table::new();
+        entry.set(name("count"), Value::I64(1));
+        entry.set(name("reason"), Value::text(self.reason.name()));
+        entry.set(name("queue"), Value::text(&self.target.queue));
+        entry.set(name("time"), Value::Timestamp(self.time));
+        entry.set(name("exchange"), Value::text(self.exchange));
+        entry.set(name("routing-keys"), Value::Array(keys));
+        if let Some(expiration) = properties.expiration().filter(|_| self.reason == Reason::Expired) {
+            entry.set(name("original-expiration"), Value::LongString(expiration.as_bytes().into()));
+        }
+        entry
+    }
+}
+
+/// Whether the message was in that queue before and nobody has rejected it since.
+fn is_cycle(queue: &str, deaths: &[Value]) -> bool {
+    let field = |death: &Value, name: &str| {
+        death.as_table().and_then(|table| table.get(name)).and_then(Value::as_str).map(Box::<str>::from)
+    };
+    let Some(at) = deaths.iter().position(|death| field(death, "queue").as_deref() == Some(queue)) else {
+        return false;
+    };
+    deaths[..=at].iter().all(|death| field(death, "reason").as_deref() != Some("rejected"))
+}

@@ -1,0 +1,391 @@
+//! Basic.Publish: content put together, where it goes, what its publisher is told (§1.8.3.7, §4.2.6).
+
+use super::arguments::QueueOverflow;
+use super::bridge;
+use super::channel::{Body, Incoming};
+use super::fault::Fault;
+use super::routing::Routed;
+use super::transaction::Transaction;
+use super::wire::method::basic;
+use super::wire::{
+    ChannelNumber, ContentHeader, Frame, FrameMax, Properties, Property, PutMethod, ReplyCode, ShortStr, Table,
+    content,
+};
+use crate::broker::Broker;
+use crate::broker::publishing::{Published, Publishing};
+use crate::connection::Reply;
+use crate::ids::{ConnectionId, Lsn, QueueId};
+use crate::marks::reached;
+use crate::message::{MessageParts, Origin};
+use crate::mqtt::packet::QoS;
+use crate::time::WallTime;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use bytes::{Bytes, BytesMut};
+
+/// The address that a client writes into Reply-To, and consumes from, for direct replies.
+pub(super) const DIRECT_REPLY_TO: &[u8] = b"amq.rabbitmq.reply-to";
+
+/// A message that was put together.
+pub(crate) struct Content {
+    /// The payload of the frame with Basic.Publish.
+    pub method: Bytes,
+    pub properties: Properties,
+    pub body: Bytes,
+}
+
+impl Content {
+    fn publish(&self) -> basic::Publish<'_> {
+        basic::Publish::decode(&self.method[4..]).expect("it was decoded before")
+    }
+}
+
+impl Broker {
+    pub(super) fn begin_publish(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
+        let incoming = Incoming { method: frame.payload.clone(), header: None, body: Body::default() };
+        if let Some(channel) = self.channel_mut(id, number) {
+            channel.incoming = Some(incoming);
+        }
+        Ok(())
+    }
+
+    pub(super) fn content_header(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
+        let most = self.settings.limits.packet_bytes as u64;
+        let header = ContentHeader::decode(&frame.payload)?;
+        let Some(channel) = self.channel_mut(id, number) else {
+            return Err(Fault::new(ReplyCode::ChannelError, "content on a channel that is not open"));
+        };
+        let waits = channel.incoming.as_mut().filter(|incoming| incoming.header.is_none());
+        let Some(incoming) = waits else {
+            let text = "a content header that follows no basic.publish";
+            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
+        };
+        if header.body_size > most {
+            let size = header.body_size;
+            let text = format!("message size {size} is larger than limits.packet_bytes ({most})");
+            return Err(Fault::precondition(text));
+        }
+        incoming.header = Some((header.body_size as usize, header.properties));
+        if header.body_size == 0 { self.publish_incoming(id, number) } else { Ok(()) }
+    }
+
+    pub(super) fn content_body(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
+        let incoming = self.channel_mut(id, number).and_then(|channel| channel.incoming.as_mut());
+        let Some((incoming, whole)) =
+            incoming.and_then(|i| i.header.as_ref().map(|(whole, _)| *whole).map(|whole| (i, whole)))
+        else {
+            let text = "a content body that follows no content header";
+            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
+        };
+        incoming.body.push(frame.payload.clone(), whole);
+        if incoming.body.len() > whole {
+            let text = format!("the body frames are longer than the {whole} bytes of the content header");
+            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
+        }
+        if incoming.body.len() == whole { self.publish_incoming(id, number) } else { Ok(()) }
+    }
+
+    /// All of the content is there.
+    fn publish_incoming(&mut self, id: ConnectionId, number: u16) -> Result<(), Fault> {
+        let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
+        let Some(Incoming { method, header: Some((_, properties)), body }) = channel.incoming.take() else {
+            return Ok(());
+        };
+        self.counters.received += 1;
+        let content = Content { method, properties, body: body.take() };
+        self.publish_content(id, number, content)
+    }
+
+    fn publish_content(&mut self, id: ConnectionId, number: u16, content: Content) -> Result<(), Fault> {
+        let Some(content) = self.checked(id, number, content)? else { return Ok(()) };
+        let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
+        if let Some(transaction) = &mut channel.transaction {
+            return transaction.publish(content);
+        }
+        if self.publish_checked(id, number, &content)? {
+            return Ok(());
+        }
+        // There is no room: it waits, and all that comes behind it.
+        reached!("AMQP publish parked");
+        self.counters.parked += 1;
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        connection.parked_bytes += content.method.len() + content.properties.as_bytes().len() + content.body.len();
+        let Some(peer) = &mut connection.amqp else { return Ok(()) };
+        peer.parked_channels.insert(number);
+        if let Some(channel) = peer.channels.get_mut(&number) {
+            channel.held = Some(content);
+        }
+        self.parked.insert(id);
+        self.tell_blocked(id);
+        Ok(())
+    }
+
+    /// A publish that had to wait is tried again. False: it still has to.
+    pub(super) fn publish_again(&mut self, id: ConnectionId, number: u16) -> bool {
+        let held = self.channel_mut(id, number).and_then(|channel| channel.held.take());
+        if let Some(content) = held {
+            match self.publish_checked(id, number, &content) {
+                Ok(true) => {}
+                Ok(false) => {
+                    if let Some(channel) = self.channel_mut(id, number) {
+                        channel.held = Some(content);
+                    }
+                    return false;
+                }
+                Err(fault) => self.fault(id, number, fault, basic::Publish::ID),
+            }
+        }
+        if let Some(peer) = self.peer_mut(id) {
+            peer.parked_channels.remove(&number);
+        }
+        true
+    }
+
+    /// What can be said of a message without knowing where it goes. None: it has been dealt with.
+    fn checked(&mut self, id: ConnectionId, number: u16, content: Content) -> Result<Option<Content>, Fault> {
+        let publish = content.publish();
+        let peer = self.peer(id);
+        if publish.immediate {
+            return Err(Fault::new(ReplyCode::NotImplemented, "immediate=true"));
+        }
+        let name = name_of(publish.exchange);
+        let exchange = self.state.exchange(peer.vhost, name);
+        if !name.is_empty() && exchange.is_none() {
+            return Err(Fault::no("exchange", name));
+        }
+        if exchange.is_some_and(|exchange| exchange.spec.internal) {
+            let text = format!("cannot publish to internal exchange '{name}' in vhost '/'");
+            return Err(Fault::refused(text));
+        }
+        if let Some(user) = content.properties.user_id()
+            && user.as_bytes() != peer.user.as_bytes()
+        {
+            let text =
+                format!("user_id property set to '{user}' but authenticated user was '{}'", peer.user);
+            return Err(Fault::precondition(text));
+        }
+        if let Some(expiration) = content.properties.expiration()
+            && milliseconds(expiration).is_none()
+        {
+            let text = format!("invalid expiration '{expiration}': it must be milliseconds in digits");
+            return Err(Fault::precondition(text));
+        }
+        self.with_reply_address(id, number, content).map(Some)
+    }
+
+    /// Publishes a message. False: there is no room for it now.
+    pub(super) fn publish_checked(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        content: &Content,
+    ) -> Result<bool, Fault> {
+        let publish = content.publish();
+        let exchange = name_of(publish.exchange);
+        let key = publish.routing_key.as_bytes();
+        if exchange.is_empty() && key.starts_with(DIRECT_REPLY_TO) {
+            self.reply_directly(id, number, content);
+            return Ok(true);
+        }
+        let vhost = self.peer(id).vhost;
+        let Some(routed) = self.route_amqp(vhost, exchange, key, &content.properties) else {
+            return Err(Fault::no("exchange", exchange));
+        };
+        let nowhere = routed.queues.is_empty() && routed.topics.is_empty();
+        if nowhere && publish.mandatory {
+            reached!("mandatory message returned");
+            self.return_message(id, number, content);
+        }
+        let published = self.publish_routed(Some(id), vhost, content, &routed, &[]);
+        match published {
+            Published::Held => return Ok(false),
+            Published::Stored(lsn) => self.confirm(id, number, lsn, false),
+            Published::Refused(_) => {
+                reached!("AMQP publish refused at the bound");
+                self.dead_letter_refused(vhost, content, &routed);
+                self.confirm(id, number, Lsn::NONE, true);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Publishes a message to where it was routed.
+    pub(super) fn publish_routed(
+        &mut self,
+        connection: Option<ConnectionId>,
+        vhost: usize,
+        content: &Content,
+        routed: &Routed,
+        replaces: &[(QueueId, crate::ids::QueuePosition)],
+    ) -> Published {
+        let publish = content.publish();
+        let properties = without_bcc(&content.properties);
+        let properties = stored_properties(publish.exchange, properties.as_ref().unwrap_or(&content.properties));
+        let key = publish.routing_key.as_bytes();
+        let persistent = content.properties.delivery_mode() == Some(2);
+        let expiration = content.properties.expiration().and_then(milliseconds);
+        let topic = routed.topics.first().and_then(|key| bridge::topic_of(key));
+        if !routed.topics.is_empty() && topic.is_none() {
+            self.counters.unmappable += 1;
+        }
+        self.publish(Publishing {
+            expires_at: expiration.map_or(WallTime(0), |ms| self.now.wall.plus_ms(ms)),
+            topic: topic.as_deref(),
+            retain: topic.is_some() && bridge::asks_to_retain(&content.properties),
+            queues: &routed.queues,
+            priority: content.properties.priority().unwrap_or(0),
+            qos: if persistent { QoS::AtLeastOnce } else { QoS::AtMostOnce },
+            replaces,
+            connection,
+            ..Publishing::new(
+                vhost,
+                Origin::Amqp,
+                MessageParts { address: key, properties: &properties, body: &content.body },
+            )
+        })
+    }
+
+    /// In confirm mode: the publisher is told, in the order of its publishes.
+    fn confirm(&mut self, id: ConnectionId, number: u16, wait: Lsn, nack: bool) {
+        let Some(channel) = self.channel_mut(id, number) else { return };
+        let Some(published) = &mut channel.confirms else { return };
+        *published += 1;
+        let tag = *published;
+        self.reply(id, wait, Reply::Confirm { channel: number, tag, nack });
+    }
+
+    /// Basic.Return, before the message's confirm.
+    fn return_message(&mut self, id: ConnectionId, number: u16, content: &Content) {
+        let publish = content.publish();
+        let method = basic::Return {
+            reply_code: ReplyCode::NoRoute.number(),
+            reply_text: ReplyCode::NoRoute.name_text(),
+            exchange: publish.exchange,
+            routing_key: publish.routing_key,
+        };
+        let frame_max = self.peer(id).frame_max;
+        let bytes = with_content(number, &method, &content.properties, &content.body, frame_max);
+        self.reply(id, Lsn::NONE, Reply::Long(bytes));
+    }
+
+    /// Reply-To with the address for direct replies becomes that of the channel's consumer of them.
+    fn with_reply_address(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        content: Content,
+    ) -> Result<Content, Fault> {
+        if content.properties.reply_to().is_none_or(|to| to.as_bytes() != DIRECT_REPLY_TO) {
+            return Ok(content);
+        }
+        let replies = self.channel(id, number).and_then(|channel| channel.replies.as_ref());
+        let Some((_, address)) = replies else {
+            return Err(Fault::precondition("fast reply consumer does not exist"));
+        };
+        let address = ShortStr::new(address).unwrap_or_default();
+        let properties = content.properties.edit().set_reply_to(address).build();
+        Ok(Content { properties, ..content })
+    }
+
+    /// Straight to the consumer of direct replies, if it is still there.
+    fn reply_directly(&mut self, id: ConnectionId, number: u16, content: &Content) {
+        let publish = content.publish();
+        let key = publish.routing_key.as_bytes();
+        let found = self.amqp.reply_addresses.get(key).copied();
+        let to = found.filter(|(to, channel)| {
+            self.channel(*to, *channel).and_then(|channel| channel.replies.as_ref()).is_some()
+        });
+        match to {
+            Some((to, channel)) => self.deliver_directly(to, channel, content),
+            None if publish.mandatory => self.return_message(id, number, content),
+            None => {}
+        }
+        self.confirm(id, number, Lsn::NONE, false);
+    }
+
+    fn deliver_directly(&mut self, to: ConnectionId, number: u16, content: &Content) {
+        let publish = content.publish();
+        let frame_max = self.peer(to).frame_max;
+        let Some(channel) = self.channel_mut(to, number) else { return };
+        channel.last_tag += 1;
+        let delivery_tag = super::wire::DeliveryTag(channel.last_tag);
+        let Some((tag, _)) = &channel.replies else { return };
+        let method = basic::Deliver {
+            consumer_tag: ShortStr::new(tag).unwrap_or_default(),
+            delivery_tag,
+            redelivered: false,
+            exchange: publish.exchange,
+            routing_key: publish.routing_key,
+        };
+        let bytes = with_content(number, &method, &content.properties, &content.body, frame_max);
+        self.counters.delivered += 1;
+        self.send(to, &bytes);
+    }
+
+    /// What a queue refused that dead-letters what it refuses.
+    fn dead_letter_refused(&mut self, vhost: usize, content: &Content, routed: &Routed) {
+        let wants = |queue: &&QueueId| {
+            let declared = self.state.declared(**queue);
+            declared.is_some_and(|d| d.arguments.overflow == QueueOverflow::RejectPublishDeadLetter)
+        };
+        let queues: Vec<QueueId> = routed.queues.iter().filter(wants).copied().collect();
+        for queue in queues {
+            self.dead_letter_unqueued(vhost, queue, content);
+        }
+    }
+}
+
+/// The name of an exchange or queue; names that are not UTF-8 belong to nothing.
+pub(super) fn name_of(name: ShortStr<'_>) -> &str {
+    name.as_str().unwrap_or("\u{fffd}")
+}
+
+/// Milliseconds in decimal digits, as much as RabbitMQ's timers can take.
+pub(super) fn milliseconds(text: ShortStr<'_>) -> Option<u64> {
+    let digits = text.as_str().filter(|text| !text.starts_with('+'))?;
+    digits.parse().ok().filter(|ms| *ms <= 0xffff_ffff)
+}
+
+/// What is kept of exchange and properties.
+fn stored_properties(exchange: ShortStr<'_>, properties: &Properties) -> Vec<u8> {
+    let bytes = properties.as_bytes();
+    let mut stored = Vec::with_capacity(1 + exchange.as_bytes().len() + bytes.len());
+    stored.push(exchange.length());
+    stored.extend_from_slice(exchange.as_bytes());
+    stored.extend_from_slice(bytes);
+    stored
+}
+
+/// Receivers do not see who got a blind copy.
+fn without_bcc(properties: &Properties) -> Option<Properties> {
+    properties.header("BCC")?;
+    let mut headers: Table = properties.headers()?;
+    headers.remove(ShortStr::literal("BCC"));
+    Some(match headers.is_empty() {
+        true => properties.edit().remove(Property::Headers).build(),
+        false => properties.edit().set_headers(headers).build(),
+    })
+}
+
+/// A method with content, all frames.
+pub(super) fn with_content(
+    channel: u16,
+    method: &impl PutMethod,
+    properties: &Properties,
+    body: &[u8],
+    frame_max: FrameMax,
+) -> Box<[u8]> {
+    let channel = ChannelNumber(channel);
+    let mut out = BytesMut::with_capacity(256 + properties.as_bytes().len() + body.len());
+    method.put(&mut out, channel);
+    content::put_content_header(&mut out, channel, body.len() as u64, properties);
+    content::put_body(&mut out, channel, body, frame_max);
+    out.as_ref().into()
+}
+
+impl Transaction {
+    fn publish(&mut self, content: Content) -> Result<(), Fault> {
+        self.add(content)
+    }
+}

@@ -1,0 +1,117 @@
+//! Where a message goes: from an exchange by its bindings to queues, once each, whatever leads there.
+
+use super::bridge;
+use super::wire::{Properties, Table, Value};
+use crate::broker::Broker;
+use crate::durable::state::topology::TOPIC_EXCHANGE;
+use crate::ids::QueueId;
+use crate::routing::exchange::Destination;
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Where a message goes.
+#[derive(Default)]
+pub(crate) struct Routed {
+    /// Queues, in the order of their numbers.
+    pub queues: Vec<QueueId>,
+    /// It came to the exchange whose routing keys are topics, under these keys.
+    pub topics: Vec<Vec<u8>>,
+}
+
+/// A message as routing sees it.
+struct Sought<'a> {
+    vhost: usize,
+    /// The routing key, and those of the headers CC and BCC.
+    keys: Vec<&'a [u8]>,
+    headers: Option<&'a [u8]>,
+}
+
+impl Broker {
+    /// Where a message goes that is published to the exchange of that name; none if there is none.
+    pub(super) fn route_amqp(
+        &self,
+        vhost: usize,
+        exchange: &str,
+        key: &[u8],
+        properties: &Properties,
+    ) -> Option<Routed> {
+        let table = properties.headers();
+        let copies = table.as_ref().map(copies).unwrap_or_default();
+        let mut keys = Vec::from([key]);
+        keys.extend(copies.iter().copied());
+        let mut routed = Routed::default();
+        if exchange.is_empty() {
+            let queues = &self.state.vhosts[vhost].queues;
+            let named = keys.iter().filter_map(|key| core::str::from_utf8(key).ok());
+            routed.queues.extend(named.filter_map(|name| queues.get(name)));
+        } else {
+            self.state.exchange(vhost, exchange)?;
+            let encoded = table.as_ref().map(Table::encode);
+            let sought = Sought { vhost, keys, headers: encoded.as_deref() };
+            self.follow(&sought, exchange, &mut routed);
+        }
+        routed.queues.sort_unstable();
+        routed.queues.dedup();
+        Some(routed)
+    }
+
+    /// The declared queues that a topic leads to.
+    pub(crate) fn queues_of_topic(&self, vhost: usize, topic: &str) -> Vec<QueueId> {
+        let bound = self.state.exchange(vhost, TOPIC_EXCHANGE).filter(|exchange| !exchange.router.is_empty());
+        if bound.is_none() {
+            return Vec::new();
+        }
+        let key = bridge::key_of(topic);
+        let sought = Sought { vhost, keys: Vec::from([&key[..]]), headers: None };
+        let mut routed = Routed::default();
+        self.follow(&sought, TOPIC_EXCHANGE, &mut routed);
+        routed.queues.sort_unstable();
+        routed.queues.dedup();
+        routed.queues
+    }
+
+    /// Follows the bindings from an exchange on; each exchange is visited once.
+    fn follow(&self, sought: &Sought<'_>, first: &str, routed: &mut Routed) {
+        let exchanges = &self.state.vhosts[sought.vhost].exchanges;
+        let mut pending: Vec<Arc<str>> = Vec::new();
+        let mut seen: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut at = exchanges.get_key_value(first);
+        while let Some((name, exchange)) = at {
+            let is_topics = &**name == TOPIC_EXCHANGE;
+            if is_topics {
+                routed.topics.extend(sought.keys.iter().map(|key| key.to_vec()));
+            }
+            let mut any = is_topics;
+            let mut lead_on = |to: &Arc<str>| {
+                if **to != *first && seen.insert(Arc::clone(to)) {
+                    pending.push(Arc::clone(to));
+                }
+            };
+            for key in &sought.keys {
+                exchange.router.route(key, sought.headers, &mut |destination| {
+                    any = true;
+                    match destination {
+                        Destination::Queue(queue) => routed.queues.push(*queue),
+                        Destination::Exchange(to) => lead_on(to),
+                    }
+                });
+            }
+            if !any {
+                exchange.alternate.iter().for_each(lead_on);
+            }
+            at = None;
+            while at.is_none()
+                && let Some(name) = pending.pop()
+            {
+                at = exchanges.get_key_value(&*name);
+            }
+        }
+    }
+}
+
+/// The routing keys of the headers CC and BCC.
+fn copies(headers: &Table) -> Vec<&[u8]> {
+    let lists = ["CC", "BCC"].into_iter().filter_map(|name| headers.get(name));
+    lists.filter_map(Value::as_array).flatten().filter_map(Value::as_long_string).collect()
+}

@@ -1,0 +1,215 @@
+//! What clients do with deliveries: acknowledge, reject, give back (§1.8.3.13 to §1.8.3.17, Nack of RabbitMQ).
+
+use super::channel::Unsettled;
+use super::dead_letter::Reason;
+use super::fault::Fault;
+use super::wire::method::basic;
+use crate::broker::Broker;
+use crate::durable::record::Record;
+use crate::event::Event;
+use crate::ids::{ConnectionId, Lsn, QueueId};
+use crate::marks::reached;
+use alloc::format;
+use alloc::vec::Vec;
+
+impl Broker {
+    pub(super) fn on_ack(&mut self, id: ConnectionId, number: u16, ack: &basic::Ack) -> Result<(), Fault> {
+        let taken = self.take_deliveries(id, number, ack.delivery_tag.0, ack.multiple)?;
+        if let Some(transaction) = self.channel_mut(id, number).and_then(|c| c.transaction.as_mut()) {
+            transaction.acknowledge(taken);
+            return Ok(());
+        }
+        let queues = self.acknowledged(id, number, taken.iter().map(|(_, unsettled)| *unsettled));
+        self.serve_queues(&queues);
+        Ok(())
+    }
+
+    pub(super) fn on_nack(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        tag: u64,
+        multiple: bool,
+        requeue: bool,
+    ) -> Result<(), Fault> {
+        let taken = self.take_deliveries(id, number, tag, multiple)?;
+        if let Some(transaction) = self.channel_mut(id, number).and_then(|c| c.transaction.as_mut()) {
+            transaction.reject(taken, requeue);
+            return Ok(());
+        }
+        self.rejected(id, number, taken.into_iter().map(|(_, unsettled)| unsettled), requeue);
+        Ok(())
+    }
+
+    /// Given back, or away.
+    pub(super) fn rejected(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        taken: impl Iterator<Item = Unsettled>,
+        requeue: bool,
+    ) {
+        let taken: Vec<Unsettled> = taken.collect();
+        taken.iter().for_each(|unsettled| self.free_credit(id, number, unsettled));
+        let queues = match requeue {
+            true => self.return_all(taken.into_iter()),
+            false => self.give_away(taken),
+        };
+        self.serve_queues(&queues);
+    }
+
+    /// Everything unsettled again, in the old places.
+    pub(super) fn on_recover(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        requeue: bool,
+        answered: bool,
+    ) -> Result<(), Fault> {
+        if !requeue {
+            let text = "basic.recover with requeue=false";
+            return Err(Fault::new(super::wire::ReplyCode::NotImplemented, text));
+        }
+        let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
+        let all = core::mem::take(&mut channel.deliveries);
+        if answered {
+            self.answer(id, number, Lsn::NONE, &basic::RecoverOk {});
+        }
+        self.rejected(id, number, all.into_values(), true);
+        Ok(())
+    }
+
+    /// The deliveries that a method names: one, or all up to it; 0 with `multiple` names all.
+    fn take_deliveries(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        tag: u64,
+        multiple: bool,
+    ) -> Result<Vec<(u64, Unsettled)>, Fault> {
+        let unknown = || Fault::precondition(format!("unknown delivery tag {tag}"));
+        let Some(channel) = self.channel_mut(id, number) else { return Ok(Vec::new()) };
+        if !multiple {
+            let unsettled = channel.deliveries.remove(&tag).ok_or_else(unknown)?;
+            return Ok(Vec::from([(tag, unsettled)]));
+        }
+        if tag == 0 {
+            return Ok(core::mem::take(&mut channel.deliveries).into_iter().collect());
+        }
+        if channel.deliveries.first_key_value().is_none_or(|(first, _)| *first > tag)
+            || tag > channel.last_tag
+        {
+            return Err(unknown());
+        }
+        let later = channel.deliveries.split_off(&(tag + 1));
+        Ok(core::mem::replace(&mut channel.deliveries, later).into_iter().collect())
+    }
+
+    /// Settled for ever; the queues that may go on.
+    pub(super) fn acknowledged(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        taken: impl Iterator<Item = Unsettled>,
+    ) -> Vec<QueueId> {
+        let mut queues = Vec::new();
+        for unsettled in taken {
+            self.free_credit(id, number, &unsettled);
+            self.settle_unsettled(&unsettled);
+            note(&mut queues, unsettled.queue);
+        }
+        self.with_queues_of_channel(id, number, queues)
+    }
+
+    /// Removes it from its queue.
+    pub(super) fn settle_unsettled(&mut self, unsettled: &Unsettled) {
+        let Unsettled { queue, lane, position, .. } = *unsettled;
+        let Some(entry) = self.state.queue(lane).and_then(|lane| lane.find(position)) else { return };
+        self.no_longer_out(queue, entry.message);
+        self.commit(Record::Settled { queue: lane, position });
+        self.message_event(|| Event::Acknowledged { message: entry.message, queue: lane, position });
+    }
+
+    pub(super) fn no_longer_out(&mut self, queue: QueueId, message: crate::ids::MessageId) {
+        let bytes = self.state.messages.bytes_of_body(message);
+        let serving = self.serving_mut(queue);
+        serving.given_out = serving.given_out.saturating_sub(1);
+        serving.given_out_bytes = serving.given_out_bytes.saturating_sub(bytes);
+    }
+
+    pub(super) fn free_credit(&mut self, id: ConnectionId, number: u16, unsettled: &Unsettled) {
+        let Some(consumer) = unsettled.consumer else { return };
+        if let Some(channel) = self.channel_mut(id, number) {
+            channel.unsettled = channel.unsettled.saturating_sub(1);
+        }
+        if let Some(consumer) = self.amqp.consumers.get_mut(&consumer) {
+            consumer.unsettled = consumer.unsettled.saturating_sub(1);
+        }
+    }
+
+    /// Where the channel has one bound for all its consumers, any of them may go on.
+    pub(super) fn with_queues_of_channel(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        mut queues: Vec<QueueId>,
+    ) -> Vec<QueueId> {
+        let Some(channel) = self.channel(id, number).filter(|channel| channel.prefetch_all > 0) else {
+            return queues;
+        };
+        let consumers = channel.consumers.values().filter_map(|id| self.amqp.consumers.get(id));
+        consumers.for_each(|consumer| note(&mut queues, consumer.queue));
+        queues
+    }
+
+    /// Back into their places; the queues that have them. What has come back too often goes away.
+    pub(super) fn return_all(&mut self, taken: impl Iterator<Item = Unsettled>) -> Vec<QueueId> {
+        let mut queues = Vec::new();
+        let mut too_often = Vec::new();
+        for unsettled in taken {
+            let Unsettled { queue, lane, position, returns, .. } = unsettled;
+            let Some(entry) = self.state.queue(lane).and_then(|lane| lane.find(position)) else { continue };
+            let limit = self.state.declared(queue).and_then(|declared| declared.arguments.delivery_limit);
+            if limit.is_some_and(|limit| u64::from(returns) >= limit) {
+                too_often.push(unsettled);
+                continue;
+            }
+            reached!("AMQP message returned to its place");
+            self.no_longer_out(queue, entry.message);
+            let serving = self.serving_mut(queue);
+            let its_lane = serving.lane_mut((lane.0 - queue.0) as usize);
+            its_lane.returned.insert(position, returns + 1);
+            note(&mut queues, queue);
+            self.message_event(|| Event::Requeued { message: entry.message, queue: lane, position });
+        }
+        for unsettled in too_often {
+            self.leave(&unsettled, Reason::DeliveryLimit);
+            note(&mut queues, unsettled.queue);
+        }
+        queues
+    }
+
+    /// Away: dead-lettered, where the queue says so; the queues that may go on.
+    fn give_away(&mut self, taken: Vec<Unsettled>) -> Vec<QueueId> {
+        let mut queues = Vec::new();
+        for unsettled in taken {
+            self.leave(&unsettled, Reason::Rejected);
+            note(&mut queues, unsettled.queue);
+        }
+        queues
+    }
+
+    /// Leaves its queue without having been acknowledged.
+    fn leave(&mut self, unsettled: &Unsettled, reason: Reason) {
+        let Unsettled { queue, lane, position, .. } = *unsettled;
+        let Some(entry) = self.state.queue(lane).and_then(|lane| lane.find(position)) else { return };
+        self.no_longer_out(queue, entry.message);
+        self.dead_letter(queue, lane, &entry, reason);
+    }
+}
+
+fn note(queues: &mut Vec<QueueId>, queue: QueueId) {
+    if !queues.contains(&queue) {
+        queues.push(queue);
+    }
+}

@@ -1,0 +1,121 @@
+//! Transactions (§1.9): publishes and acknowledgements of a channel take effect together, in one batch of the log, or
+//! not at all.
+
+use super::channel::Unsettled;
+use super::fault::Fault;
+use super::publishing::Content;
+use super::wire::method::{basic, tx};
+use crate::broker::Broker;
+use crate::ids::{ConnectionId, Lsn, QueueId};
+use crate::marks::reached;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Bytes of one record beside the message in it, at the most.
+const RECORD_BYTES: u64 = 1024;
+
+/// What a channel has done since the last commit.
+#[derive(Default)]
+pub(crate) struct Transaction {
+    messages: Vec<Content>,
+    bytes: u64,
+    acknowledged: Vec<(u64, Unsettled)>,
+    /// With whether they go back.
+    rejected: Vec<(u64, Unsettled, bool)>,
+}
+
+impl Transaction {
+    pub fn publish(&mut self, content: Content) -> Result<(), Fault> {
+        self.bytes += RECORD_BYTES
+            + (content.method.len() + content.properties.as_bytes().len() + content.body.len()) as u64;
+        self.messages.push(content);
+        Ok(())
+    }
+
+    pub fn acknowledge(&mut self, taken: Vec<(u64, Unsettled)>) {
+        self.acknowledged.extend(taken);
+    }
+
+    pub fn reject(&mut self, taken: Vec<(u64, Unsettled)>, requeue: bool) {
+        self.rejected.extend(taken.into_iter().map(|(tag, unsettled)| (tag, unsettled, requeue)));
+    }
+}
+
+impl Broker {
+    pub(super) fn on_tx_commit(&mut self, id: ConnectionId, number: u16) -> Result<(), Fault> {
+        let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
+        let Some(transaction) = &channel.transaction else {
+            return Err(Fault::precondition("channel is not transactional"));
+        };
+        let most = self.log.record_bytes_max() / 2;
+        let bytes = transaction.bytes
+            + 64 * (transaction.acknowledged.len() + transaction.rejected.len()) as u64;
+        if bytes > most {
+            let text = format!(
+                "the transaction takes about {bytes} bytes of the log; {most} is the most (half of segment_bytes)"
+            );
+            return Err(Fault::precondition(text));
+        }
+        let transaction = self.channel_mut(id, number).and_then(|channel| channel.transaction.take());
+        if let Some(channel) = self.channel_mut(id, number) {
+            channel.transaction = Some(Transaction::default());
+        }
+        let Transaction { messages, acknowledged, rejected, .. } = transaction.unwrap_or_default();
+        reached!("transaction committed");
+        // All of it goes into one batch, which survives a crash as a whole or not at all.
+        self.log.open_group(bytes);
+        let mut queues: Vec<QueueId> = Vec::new();
+        let mut published = Ok(());
+        for content in &messages {
+            published = published.and(self.publish_in_transaction(id, number, content, &mut queues));
+        }
+        queues.extend(self.acknowledged(id, number, acknowledged.into_iter().map(|(_, unsettled)| unsettled)));
+        for (_, unsettled, requeue) in rejected {
+            self.rejected(id, number, [unsettled].into_iter(), requeue);
+        }
+        self.log.close_group();
+        let last = self.log.last();
+        self.answer(id, number, last, &tx::CommitOk {});
+        self.serve_queues(&queues);
+        published
+    }
+
+    /// Publishes; nobody gets the message before the commit is durable. A lack of room does not hold it: that would tear
+    /// the transaction.
+    fn publish_in_transaction(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        content: &Content,
+        queues: &mut Vec<QueueId>,
+    ) -> Result<(), Fault> {
+        let held = core::mem::replace(&mut self.transacting, true);
+        let outcome = self.publish_checked(id, number, content);
+        self.transacting = held;
+        let publish = basic::Publish::decode(&content.method[4..])?;
+        let vhost = self.peer(id).vhost;
+        let exchange = super::publishing::name_of(publish.exchange);
+        let routed = self.route_amqp(vhost, exchange, publish.routing_key.as_bytes(), &content.properties);
+        for queue in routed.into_iter().flat_map(|routed| routed.queues) {
+            let last = self.log.last();
+            self.serving_mut(queue).hold = last;
+            queues.push(queue);
+        }
+        outcome.map(|_| ())
+    }
+
+    pub(super) fn on_tx_rollback(&mut self, id: ConnectionId, number: u16) -> Result<(), Fault> {
+        let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
+        let Some(transaction) = channel.transaction.replace(Transaction::default()) else {
+            channel.transaction = None;
+            return Err(Fault::precondition("channel is not transactional"));
+        };
+        reached!("transaction rolled back");
+        // What was acknowledged is as it was before; it is not delivered again (§1.9.2.5).
+        let taken = transaction.acknowledged.into_iter();
+        let taken = taken.chain(transaction.rejected.into_iter().map(|(tag, unsettled, _)| (tag, unsettled)));
+        channel.deliveries.extend(taken);
+        self.answer(id, number, Lsn::NONE, &tx::RollbackOk {});
+        Ok(())
+    }
+}
