@@ -6,7 +6,9 @@ use amq_protocol::protocol::BasicProperties;
 use amq_protocol::types::{FieldTable, ShortString};
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
-use vowmq_core::amqp::wire::content::{ContentHeader, body_pieces, put_body, put_content_header};
+use vowmq_core::amqp::wire::content::{
+    ContentHeader, body_pieces, content_header_bytes, put_body, put_content_header,
+};
 use vowmq_core::amqp::wire::delivery::put_delivery;
 use vowmq_core::amqp::wire::frame::{self, ChannelNumber, Framed};
 use vowmq_core::amqp::wire::method::basic::Deliver;
@@ -104,6 +106,7 @@ proptest! {
         let mut out = BytesMut::new();
         put_content_header(&mut out, ChannelNumber(channel), body_size, &ours);
         prop_assert_eq!(&theirs::decode(&out), &theirs, "they read ours");
+        prop_assert_eq!(content_header_bytes(&ours), out.len());
 
         let bytes = theirs::encode(&theirs);
         prop_assert_eq!(&out[..], &bytes[..], "written alike");
