@@ -1,11 +1,12 @@
 //! Micro benchmarks of the core: `cargo bench -p vowmq-core`, or one part of them with
-//! `cargo bench -p vowmq-core -- trie` (codec, mqtt, trie, publish, recovery).
+//! `cargo bench -p vowmq-core -- trie` (codec, mqtt, amqp, trie, publish, recovery).
 
 #[path = "../driver/mod.rs"]
 mod driver;
 #[path = "../driver/population.rs"]
 mod population;
 
+mod amqp;
 mod codec;
 mod mqtt;
 mod publishing;
@@ -18,6 +19,7 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     codec::benchmarks(&mut criterion);
     mqtt::benchmarks(&mut criterion);
+    amqp::benchmarks(&mut criterion);
     trie::benchmarks(&mut criterion);
     publishing::benchmarks(&mut criterion);
     recovery::benchmarks(&mut criterion);

@@ -52,14 +52,20 @@ pub fn put_content_header(
     body_size: u64,
     properties: &Properties,
 ) {
+    out.reserve(content_header_bytes(properties));
     let properties = properties.as_bytes();
     let size =
         u32::try_from(FIXED_BYTES + properties.len()).expect("properties came in one frame or are ours");
-    out.reserve(FRAME_OVERHEAD + FIXED_BYTES + properties.len());
     out.put_slice(&frame::header(FrameKind::Header, channel, size));
     out.put_slice(&fixed(body_size));
     out.put_slice(properties);
     out.put_u8(FRAME_END);
+}
+
+/// Bytes of the frame that `put_content_header` appends: a header cannot be split, so whoever adds properties sees to it
+/// that this is within the receiver's frame-max.
+pub fn content_header_bytes(properties: &Properties) -> usize {
+    FRAME_OVERHEAD + FIXED_BYTES + properties.as_bytes().len()
 }
 
 /// What stands before the properties.

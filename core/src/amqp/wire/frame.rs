@@ -121,7 +121,7 @@ pub enum Framed {
 pub fn cut(bytes: &mut Bytes, frame_max: FrameMax) -> Result<Framed, Violation> {
     let refused = |rule| Err(Violation::outside(rule, "frame"));
     let Some(&[kind, c1, c0, s3, s2, s1, s0]) = bytes.first_chunk::<FRAME_HEADER_BYTES>() else {
-        return Ok(Framed::Partial { needs: FRAME_OVERHEAD });
+        return Ok(Framed::Partial { needs: FRAME_HEADER_BYTES });
     };
     let Some(kind) = FrameKind::from_number(kind) else { return refused(Rule::FrameKindUnknown) };
     let size = u32::from_be_bytes([s3, s2, s1, s0]);

@@ -16,6 +16,9 @@ use bytes::{Bytes, BytesMut};
 /// Says that more flags follow, which no class of AMQP 0-9-1 needs.
 const CONTINUED: u16 = 1;
 
+/// Flags that belong to no property.
+const UNUSED: u16 = 3;
+
 /// How a property's value is written.
 #[derive(Clone, Copy)]
 enum Shape {
@@ -101,6 +104,17 @@ fn flag(index: usize) -> u16 {
     0x8000 >> index
 }
 
+/// Index and shape of each property that the flags say is there.
+fn there(flags: u16) -> impl Iterator<Item = (usize, Shape)> {
+    let mut left = flags & !UNUSED;
+    core::iter::from_fn(move || {
+        let index = left.leading_zeros() as usize;
+        let shape = *SHAPES.get(index)?; // none left: 16
+        left &= !flag(index);
+        Some((index, shape))
+    })
+}
+
 /// The properties of a message, encoded and valid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Properties {
@@ -163,10 +177,9 @@ impl Properties {
     /// Calls `value` with the index of each property that is there and where its value is, until it says that it has enough.
     #[inline]
     fn walk(&self, mut value: impl FnMut(usize, usize, usize) -> bool) {
-        let flags = self.flags();
         let mut start = 2;
-        for (index, shape) in SHAPES.iter().enumerate().filter(|(index, _)| flags & flag(*index) != 0) {
-            let end = start + length(*shape, &self.bytes[start..]);
+        for (index, shape) in there(self.flags()) {
+            let end = start + length(shape, &self.bytes[start..]);
             if !value(index, start, end) {
                 return;
             }
@@ -191,7 +204,7 @@ fn check(bytes: &[u8]) -> Result<(), Rule> {
     if flags & CONTINUED != 0 {
         return Err(Rule::PropertyFlagsContinued);
     }
-    for (_, shape) in SHAPES.iter().enumerate().filter(|(index, _)| flags & flag(*index) != 0) {
+    for (_, shape) in there(flags) {
         match shape {
             Shape::ShortString => reader.short_str().map(drop)?,
             Shape::Table => Table::check(reader.long_str()?, 1)?,

@@ -114,3 +114,19 @@ impl fmt::Debug for ShortString {
         self.as_short_str().fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn any_bytes_are_kept_and_can_be_shown() {
+        // Broken: a name that is not UTF-8 is changed, or stops what reports it.
+        let name = ShortStr::new(b"q\xff\xc3\xa9").expect("short");
+        assert_eq!((name.as_str(), name.to_string().as_str()), (None, "q\u{fffd}\u{e9}"));
+        assert_eq!(name.to_short_string().as_short_str(), name);
+        assert!(ShortStr::new(&[0; 255]).is_some_and(|longest| longest.length() == 255));
+        assert!(ShortStr::new(&[0; 256]).is_none());
+    }
+}

@@ -133,3 +133,21 @@ fn scan<'a>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_a_name_counts() {
+        // Broken: a field that stands twice means something else than with RabbitMQ.
+        let mut table = Table::decode(b"\x01at\x01\x01bV\x01at\x00").expect("valid");
+        assert_eq!((table.len(), table.get("a")), (3, Some(&Value::Bool(true))));
+        table.set(ShortStr::literal("a"), Value::Void);
+        table.set(ShortStr::literal("c"), Value::U8(1));
+        assert_eq!(table.encode(), &b"\x01aV\x01bV\x01at\x00\x01cB\x01"[..]);
+        table.remove(ShortStr::literal("a"));
+        assert_eq!(table.encode(), &b"\x01bV\x01cB\x01"[..]);
+        assert_eq!(Table::find(b"\x01at\x01\x01at\x00", ShortStr::literal("a")), Ok(Some(Value::Bool(true))));
+    }
+}

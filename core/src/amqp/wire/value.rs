@@ -258,3 +258,30 @@ fn skip_array(bytes: &[u8], depth: usize) -> Result<(), Rule> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_compared_as_rabbitmq_compares_them() {
+        // Broken: a client that declares a queue again with another width of integer is refused, or one with another value
+        // is not.
+        let sixty = [Value::I8(60), Value::U8(60), Value::I16(60), Value::U16(60), Value::I32(60)];
+        let more = [Value::U32(60), Value::I64(60), Value::CapitalL(60)];
+        let all: Vec<&Value> = sixty.iter().chain(&more).collect();
+        for left in &all {
+            assert!(all.iter().all(|right| left.is_equivalent(right)), "{left:?}");
+            for other in [Value::I64(61), Value::Timestamp(60), Value::text("60"), Value::Void] {
+                assert!(!left.is_equivalent(&other), "{left:?} and {other:?}");
+            }
+        }
+        assert!(Value::Float(0.5f32.to_bits()).is_equivalent(&Value::Double(0.5f64.to_bits())));
+        assert!(
+            !Value::Double(60f64.to_bits()).is_equivalent(&Value::I8(60)),
+            "integers and floats are two classes"
+        );
+        assert!(!Value::text("a").is_equivalent(&Value::Bytes((*b"a").into())), "S and x are two types");
+        assert_eq!(Value::U32(u32::MAX).as_integer(), Some(4_294_967_295));
+    }
+}

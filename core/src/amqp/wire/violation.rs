@@ -57,7 +57,7 @@ rules! {
     TableTooDeep = SyntaxError, "§4.2.5.5", "tables and arrays are nested more than 32 deep";
     PropertyFlagsContinued = SyntaxError, "§4.2.6.1", "the content has properties beyond the fourteenth";
     ContentWeight = UnexpectedFrame, "§4.2.6.1", "the weight of a content header is not 0";
-    ContentClass = FrameError, "§4.2.6.1", "the class of a content header is not that of its method";
+    ContentClass = UnexpectedFrame, "§4.2.6.1", "the class of a content header is not that of its method";
     MethodUnknown = NotImplemented, "§1.4", "there is no such method";
     MethodOnlyServersSend = CommandInvalid, "§1.4", "a client sent a method that only servers send";
 }
