@@ -1,7 +1,8 @@
 //! A connection, as far as it does not depend on its protocol: what came in, what goes out, and what waits.
 
 use crate::ids::{ListenerId, Lsn, SessionId};
-use crate::input::Peer;
+use crate::amqp::{self, ConsumerId};
+use crate::input::{Peer, Protocol};
 use crate::limits::Limits;
 use crate::mqtt::connection::Client;
 use crate::send_queue::SendQueue;
@@ -25,7 +26,7 @@ pub struct Connection {
     /// Whether it is in the list of those with something to send.
     pub listed: bool,
     /// Replies that wait for the disk, in their order; an unheld one waits behind a held one.
-    pub replies: VecDeque<(Lsn, Reply)>,
+    pub(crate) replies: VecDeque<(Lsn, Reply)>,
     /// Packets that wait for room on the disk.
     pub parked: VecDeque<Bytes>,
     /// Their bytes.
@@ -42,24 +43,40 @@ pub struct Connection {
     pub put_off: bool,
     /// Its timer.
     pub timer: Option<(Monotonic, Why)>,
-    /// The client, once its CONNECT was accepted.
+    /// The MQTT client, once its CONNECT was accepted.
     pub client: Option<Box<Client>>,
+    /// What is known of the AMQP client.
+    pub(crate) amqp: Option<Box<amqp::connection::Peer>>,
 }
 
 /// A reply, encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// A short one.
     Short([u8; 4]),
     /// The one that accepts the connection: deliveries may begin behind it.
     Opening([u8; 4]),
     /// A longer one.
     Long(Box<[u8]>),
+    /// AMQP: the consumer may have deliveries behind it.
+    Consuming(Box<[u8]>, ConsumerId),
+    /// AMQP: the last one; the connection ends behind it.
+    Goodbye(Box<[u8]>),
+    /// AMQP: a publish is confirmed, or refused.
+    Confirm {
+        /// The channel.
+        channel: u16,
+        /// The number of the publish there.
+        tag: u64,
+        /// It was refused.
+        nack: bool,
+    },
 }
 
 impl Connection {
     /// A connection that was opened at `now`.
-    pub fn new(listener: ListenerId, peer: Peer, now: Monotonic) -> Connection {
+    pub fn new(listener: ListenerId, protocol: Protocol, peer: Peer, now: Monotonic) -> Connection {
+        let amqp = (protocol == Protocol::Amqp).then(|| Box::new(amqp::connection::Peer::new()));
         Connection {
             listener,
             peer,
@@ -77,6 +94,7 @@ impl Connection {
             last_received: now,
             timer: None,
             client: None,
+            amqp,
         }
     }
 
@@ -100,11 +118,17 @@ impl Connection {
         self.client.as_ref().map(|client| client.session)
     }
 
+    /// Adds a confirm to the bytes to be sent; `multiple`: of all before it as well.
+    pub(crate) fn put_confirm(&mut self, channel: u16, tag: u64, multiple: bool, nack: bool) {
+        self.send.write(24, |out| amqp::serving::put_confirm(out, channel, tag, multiple, nack));
+    }
+
     /// Adds a reply to the bytes to be sent.
-    pub fn put_reply(&mut self, reply: &Reply) {
+    pub(crate) fn put_reply(&mut self, reply: &Reply) {
         match reply {
             Reply::Short(bytes) | Reply::Opening(bytes) => self.send.put(bytes),
-            Reply::Long(bytes) => self.send.put(bytes),
+            Reply::Long(bytes) | Reply::Consuming(bytes, _) | Reply::Goodbye(bytes) => self.send.put(bytes),
+            Reply::Confirm { channel, tag, nack } => self.put_confirm(*channel, *tag, false, *nack),
         }
         if matches!(reply, Reply::Opening(_))
             && let Some(client) = &mut self.client

@@ -1,6 +1,7 @@
 //! What happens, told once: operators read it as a log and as message traces, checkers as the truth.
 
 use crate::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition, SegmentNumber};
+use crate::output::CloseReason;
 use alloc::string::String;
 use bytes::Bytes;
 use core::fmt;
@@ -117,6 +118,33 @@ pub enum Event {
         /// Its place there.
         position: QueuePosition,
     },
+    /// A message came back to its place in a queue.
+    Requeued {
+        /// The message.
+        message: MessageId,
+        /// The queue.
+        queue: QueueId,
+        /// Its place there.
+        position: QueuePosition,
+    },
+    /// A message went from a queue to its dead letter exchange.
+    DeadLettered {
+        /// The message.
+        message: MessageId,
+        /// The queue that it left.
+        queue: QueueId,
+        /// Its place there.
+        position: QueuePosition,
+    },
+    /// An AMQP client broke a rule: its channel, or its connection (channel 0), is closed.
+    AmqpFault {
+        /// The connection.
+        connection: ConnectionId,
+        /// The channel; 0: all of it.
+        channel: u16,
+        /// What the client was told.
+        reason: CloseReason,
+    },
     /// A message did not reach, or left, a queue without having been acknowledged.
     Dropped {
         /// The message; none where it was never given a number (QoS 0).
@@ -137,6 +165,14 @@ pub enum DropReason {
     QueueFull,
     /// Its session ended.
     SessionEnded,
+    /// Its queue was deleted.
+    QueueDeleted,
+    /// It expired.
+    Expired,
+    /// Its consumer rejected it.
+    Rejected,
+    /// It came back too often.
+    DeliveryLimit,
 }
 
 impl Event {
@@ -148,8 +184,11 @@ impl Event {
             | Event::Routed { .. }
             | Event::Delivered { .. }
             | Event::Acknowledged { .. }
+            | Event::Requeued { .. }
+            | Event::DeadLettered { .. }
             | Event::Dropped { .. } => true,
             Event::Connected { .. }
+            | Event::AmqpFault { .. }
             | Event::SessionExpired { .. }
             | Event::DiskFull { .. }
             | Event::DiskHasRoom
@@ -223,6 +262,18 @@ impl fmt::Display for Event {
             Event::Acknowledged { message, queue, position } => {
                 write!(f, "message {message} of queue {queue} at {position} acknowledged")
             }
+            Event::Requeued { message, queue, position } => {
+                write!(f, "message {message} of queue {queue} back at {position}")
+            }
+            Event::DeadLettered { message, queue, position } => {
+                write!(f, "message {message} of queue {queue} at {position} went to the dead letter exchange")
+            }
+            Event::AmqpFault { connection, channel: 0, reason } => {
+                write!(f, "connection {connection} is closed: {reason}")
+            }
+            Event::AmqpFault { connection, channel, reason } => {
+                write!(f, "channel {channel} of connection {connection} is closed: {reason}")
+            }
             Event::Dropped { message, queue, reason } => match message {
                 Some(message) => write!(f, "message {message} dropped from queue {queue}: {reason}"),
                 None => write!(f, "a QoS 0 message for queue {queue} dropped: {reason}"),
@@ -237,6 +288,10 @@ impl fmt::Display for DropReason {
             DropReason::SlowReader => "its subscriber reads too slowly",
             DropReason::QueueFull => "the queue is at its bound",
             DropReason::SessionEnded => "its session ended",
+            DropReason::QueueDeleted => "its queue was deleted",
+            DropReason::Expired => "it expired",
+            DropReason::Rejected => "its consumer rejected it",
+            DropReason::DeliveryLimit => "it came back more often than x-delivery-limit",
         })
     }
 }

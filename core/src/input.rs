@@ -17,6 +17,8 @@ pub enum Input {
         connection: ConnectionId,
         /// The listener that accepted it.
         listener: ListenerId,
+        /// What is spoken there.
+        protocol: Protocol,
         /// Who is at the other end.
         peer: Peer,
     },
@@ -63,6 +65,15 @@ pub enum Input {
     },
     /// The operator wants the broker to end: answers are flushed, connections closed, then `Halt`.
     ShutdownRequested,
+}
+
+/// What a listener's clients speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// MQTT 3.1 and 3.1.1.
+    Mqtt,
+    /// AMQP 0-9-1.
+    Amqp,
 }
 
 /// Who is at the other end of a connection.

@@ -27,6 +27,20 @@ pub struct Statistics {
     pub refused: u64,
     /// PUBLISH packets that were parked because the disk is full.
     pub parked: u64,
+    /// Messages of declared queues that expired.
+    pub expired: u64,
+    /// Messages that consumers rejected and no exchange took.
+    pub rejected: u64,
+    /// Messages dropped because they came back more often than their queue's `x-delivery-limit`.
+    pub dropped_delivery_limit: u64,
+    /// Messages that went from a queue to its dead letter exchange.
+    pub dead_lettered: u64,
+    /// Messages purged by clients.
+    pub purged: u64,
+    /// Messages that went with a declared queue.
+    pub dropped_queue_end: u64,
+    /// AMQP messages for `amq.topic` whose routing key cannot be an MQTT topic.
+    pub unmappable: u64,
     /// Sessions that expired.
     pub sessions_expired: u64,
     /// Connections closed because the peer broke a rule.

@@ -67,7 +67,6 @@ impl Broker {
                 tag: tag.clone(),
                 queue,
                 no_ack: consume.no_ack,
-                priority,
                 prefetch,
                 unsettled: 0,
                 accepted: consume.no_wait,

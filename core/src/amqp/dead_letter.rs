@@ -11,7 +11,6 @@ use crate::broker::publishing::Published;
 use crate::durable::record::Record;
 use crate::event::{DropReason, Event};
 use crate::ids::QueueId;
-use crate::marks::reached;
 use crate::message::Message;
 use crate::queue::Entry;
 use alloc::boxed::Box;
@@ -73,7 +72,6 @@ impl Broker {
             if self.fetches.is_unreadable(entry.message) {
                 return self.drop_entry(lane, entry, reason);
             }
-            reached!("dead letter waits for a read");
             self.serving_mut(queue).leaving.push_back((lane, entry.position, reason));
             self.fetch_entries(Reader::Queue(queue), lane, entry.position);
             return;
@@ -85,13 +83,11 @@ impl Broker {
         let replaces = [(lane, entry.position)];
         match self.publish_routed(None, target.vhost, &content, &routed, &replaces) {
             Published::Stored(_) => {
-                reached!("dead-lettered");
                 self.counters.dead_lettered += 1;
                 let (message, position) = (entry.message, entry.position);
                 self.message_event(|| Event::DeadLettered { message, queue: lane, position });
             }
             Published::Held => {
-                reached!("dead letter held");
                 self.serving_mut(queue).leaving.push_back((lane, entry.position, reason));
                 self.amqp.held_dead_letters.insert(queue);
             }
@@ -99,15 +95,14 @@ impl Broker {
         }
     }
 
-    /// What could not leave before leaves now. False: the first of it still waits.
-    pub(super) fn leave_at_last(&mut self, queue: QueueId) -> bool {
-        let Some(serving) = self.amqp.serving.get_mut(&queue) else { return true };
+    /// What could not leave before leaves now, if it can.
+    pub(super) fn leave_at_last(&mut self, queue: QueueId) {
+        let Some(serving) = self.amqp.serving.get_mut(&queue) else { return };
         for (lane, position, reason) in core::mem::take(&mut serving.leaving) {
             if let Some(entry) = self.state.queue(lane).and_then(|lane| lane.find(position)) {
                 self.dead_letter(queue, lane, &entry, reason);
             }
         }
-        self.amqp.serving.get(&queue).is_none_or(|serving| serving.leaving.is_empty())
     }
 
     /// Where a dead letter goes; none: nowhere. A queue that it has come through already without being rejected gets it
@@ -123,7 +118,6 @@ impl Broker {
             let name = self.state.declared(*queue).map_or("", |declared| &declared.name);
             let cycle = is_cycle(name, deaths);
             if cycle {
-                reached!("dead letter in a cycle");
             }
             !cycle
         });

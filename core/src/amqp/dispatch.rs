@@ -6,7 +6,6 @@ use super::wire::method::{MethodId, access, basic, channel, confirm, tx};
 use super::wire::{Frame, FrameKind, Method, ReplyCode};
 use crate::broker::Broker;
 use crate::ids::{ConnectionId, Lsn};
-use crate::marks::reached;
 use crate::output::{CloseKind, CloseReason};
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -192,7 +191,6 @@ impl Broker {
             if !self.publish_again(id, number) {
                 return;
             }
-            reached!("AMQP publish unparked");
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.parked_bytes = 0;

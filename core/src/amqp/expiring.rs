@@ -9,7 +9,6 @@ use crate::broker::fetching::Reader;
 use crate::durable::state::DeclaredQueue;
 use crate::durable::state::topology::lanes;
 use crate::ids::{MessageId, QueueId, QueuePosition};
-use crate::marks::reached;
 use crate::time::WallTime;
 use alloc::vec::Vec;
 
@@ -26,10 +25,6 @@ pub(super) enum Leaving {
 impl Broker {
     /// The next message leaves, if it has expired or stands beyond the queue's bounds.
     pub(super) fn leaves_otherwise(&mut self, queue: QueueId, ready: &Ready) -> Leaving {
-        if !self.leave_at_last(queue) {
-            // Order is kept among those that leave; others need not wait.
-            reached!("a dead letter waits");
-        }
         let Some(declared) = self.state.declared(queue) else { return Leaving::Stays };
         let reason = if self.is_beyond_bounds(queue, declared) {
             Reason::MaxLength
@@ -98,7 +93,6 @@ impl Broker {
             };
             self.amqp.idle.remove(&(at, queue));
             self.serving_mut(queue).idle = None;
-            reached!("unused queue expired");
             self.delete_declared(queue);
         }
     }
@@ -176,7 +170,6 @@ impl Broker {
                 }
                 ready -= 1;
                 held = held.saturating_sub(self.state.messages.bytes_of_body(entry.message));
-                reached!("dropped at the head");
                 dropped.push((lane_id, entry.position, entry.message));
             }
         }

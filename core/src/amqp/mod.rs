@@ -27,7 +27,7 @@ mod settling;
 mod transaction;
 pub mod wire;
 
-use crate::ids::{ConnectionId, QueueId};
+use crate::ids::{ConnectionId, Lsn, QueueId};
 use crate::time::{Monotonic, WallTime};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -48,8 +48,6 @@ pub(crate) struct Consumer {
     pub queue: QueueId,
     /// A message is settled when it is sent.
     pub no_ack: bool,
-    /// Higher ones first (`x-priority`).
-    pub priority: i64,
     /// Unsettled messages at the most; 0: no limit.
     pub prefetch: u16,
     /// Unsettled messages.
@@ -71,6 +69,10 @@ pub(crate) struct Amqp {
     pub reply_addresses: HashMap<Box<[u8]>, (ConnectionId, u16), FixedState>,
     /// Connections that were told that publishers are held.
     pub blocked: BTreeSet<ConnectionId>,
+    /// Queues with dead letters for which there is no room.
+    pub held_dead_letters: BTreeSet<QueueId>,
+    /// The record that last took an exchange or a queue away: who is told that one is not there waits for it.
+    pub last_deletion: Lsn,
     next_consumer: u64,
     next_name: u64,
 }
@@ -84,6 +86,8 @@ impl Amqp {
             idle: BTreeSet::new(),
             reply_addresses: HashMap::with_hasher(FixedState::with_seed(hash_key)),
             blocked: BTreeSet::new(),
+            held_dead_letters: BTreeSet::new(),
+            last_deletion: Lsn::NONE,
             next_consumer: 1,
             next_name: 1,
         }

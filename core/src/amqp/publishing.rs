@@ -5,7 +5,6 @@ use super::bridge;
 use super::channel::{Body, Incoming};
 use super::fault::Fault;
 use super::routing::Routed;
-use super::transaction::Transaction;
 use super::wire::method::basic;
 use super::wire::{
     ChannelNumber, ContentHeader, Frame, FrameMax, Properties, Property, PutMethod, ReplyCode, ShortStr, Table,
@@ -15,7 +14,6 @@ use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
 use crate::connection::Reply;
 use crate::ids::{ConnectionId, Lsn, QueueId};
-use crate::marks::reached;
 use crate::message::{MessageParts, Origin};
 use crate::mqtt::packet::QoS;
 use crate::time::WallTime;
@@ -101,13 +99,13 @@ impl Broker {
         let Some(content) = self.checked(id, number, content)? else { return Ok(()) };
         let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
         if let Some(transaction) = &mut channel.transaction {
-            return transaction.publish(content);
+            transaction.publish(content);
+            return Ok(());
         }
         if self.publish_checked(id, number, &content)? {
             return Ok(());
         }
         // There is no room: it waits, and all that comes behind it.
-        reached!("AMQP publish parked");
         self.counters.parked += 1;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         connection.parked_bytes += content.method.len() + content.properties.as_bytes().len() + content.body.len();
@@ -140,6 +138,13 @@ impl Broker {
             peer.parked_channels.remove(&number);
         }
         true
+    }
+
+    /// The exchange that a message is published to must be there.
+    pub(super) fn check_exchange(&self, id: ConnectionId, content: &Content) -> Result<(), Fault> {
+        let name = name_of(content.publish().exchange);
+        let known = name.is_empty() || self.state.exchange(self.peer(id).vhost, name).is_some();
+        if known { Ok(()) } else { Err(Fault::no("exchange", name)) }
     }
 
     /// What can be said of a message without knowing where it goes. None: it has been dealt with.
@@ -194,7 +199,6 @@ impl Broker {
         };
         let nowhere = routed.queues.is_empty() && routed.topics.is_empty();
         if nowhere && publish.mandatory {
-            reached!("mandatory message returned");
             self.return_message(id, number, content);
         }
         let published = self.publish_routed(Some(id), vhost, content, &routed, &[]);
@@ -202,7 +206,6 @@ impl Broker {
             Published::Held => return Ok(false),
             Published::Stored(lsn) => self.confirm(id, number, lsn, false),
             Published::Refused(_) => {
-                reached!("AMQP publish refused at the bound");
                 self.dead_letter_refused(vhost, content, &routed);
                 self.confirm(id, number, Lsn::NONE, true);
             }
@@ -382,10 +385,4 @@ pub(super) fn with_content(
     content::put_content_header(&mut out, channel, body.len() as u64, properties);
     content::put_body(&mut out, channel, body, frame_max);
     out.as_ref().into()
-}
-
-impl Transaction {
-    fn publish(&mut self, content: Content) -> Result<(), Fault> {
-        self.add(content)
-    }
 }

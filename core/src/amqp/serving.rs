@@ -19,7 +19,6 @@ use crate::durable::record::Record;
 use crate::durable::state::topology::lanes;
 use crate::event::Event;
 use crate::ids::{ConnectionId, Lsn, QueueId, QueuePosition};
-use crate::marks::reached;
 use crate::message::Message;
 use crate::queue::Entry;
 use crate::send_queue::SendQueue;
@@ -50,6 +49,8 @@ pub(crate) struct Serving {
     pub expiry: Option<WallTime>,
     /// When it goes if nobody uses it.
     pub idle: Option<Monotonic>,
+    /// What is to leave and could not yet.
+    pub leaving: VecDeque<(QueueId, QueuePosition, super::dead_letter::Reason)>,
     /// `Work::Serve` is in the list.
     listed: bool,
 }
@@ -170,9 +171,13 @@ impl Broker {
 
     /// Delivers what can be delivered now, or a turn's worth of it.
     pub(crate) fn serve_queue(&mut self, queue: QueueId) {
+        if self.transacting {
+            return self.list_serving(queue);
+        }
         if let Some(serving) = self.amqp.serving.get_mut(&queue) {
             serving.listed = false;
         }
+        self.leave_at_last(queue);
         for _ in 0..self.settings.limits.turn_work {
             if self.state.declared(queue).is_none() {
                 return;
@@ -269,7 +274,6 @@ impl Broker {
                 if lane.horizon.recorded() <= entry.position {
                     return Pass::MoveHorizon;
                 }
-                reached!("AMQP delivery waits for the horizon");
                 return Pass::Wait(lane.horizon.lsn());
             }
             if lane.last_drop() > durable {
@@ -290,7 +294,6 @@ impl Broker {
         let Ready { lane, entry, returns, redelivered } = *ready;
         let message = self.state.messages.message(entry.message).expect("it was just there").clone();
         if redelivered {
-            reached!("AMQP redelivered");
         }
         let bytes = message.body().len() as u64;
         let unsettled = Unsettled { queue, lane, position: entry.position, consumer: None, returns };
@@ -421,7 +424,6 @@ impl Broker {
 
     fn read_for_queue(&mut self, queue: QueueId, ready: &Ready) {
         if !self.fetches.is_waiting(Reader::Queue(queue), ready.entry.message) {
-            reached!("AMQP delivery waits for a read");
             self.fetch_entries(Reader::Queue(queue), ready.lane, ready.entry.position);
         }
     }

@@ -8,7 +8,6 @@ use crate::broker::Broker;
 use crate::durable::record::Record;
 use crate::event::Event;
 use crate::ids::{ConnectionId, Lsn, QueueId};
-use crate::marks::reached;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -174,7 +173,6 @@ impl Broker {
                 too_often.push(unsettled);
                 continue;
             }
-            reached!("AMQP message returned to its place");
             self.no_longer_out(queue, entry.message);
             let serving = self.serving_mut(queue);
             let its_lane = serving.lane_mut((lane.0 - queue.0) as usize);

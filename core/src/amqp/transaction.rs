@@ -7,7 +7,6 @@ use super::publishing::Content;
 use super::wire::method::{basic, tx};
 use crate::broker::Broker;
 use crate::ids::{ConnectionId, Lsn, QueueId};
-use crate::marks::reached;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -25,11 +24,10 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    pub fn publish(&mut self, content: Content) -> Result<(), Fault> {
+    pub fn publish(&mut self, content: Content) {
         self.bytes += RECORD_BYTES
             + (content.method.len() + content.properties.as_bytes().len() + content.body.len()) as u64;
         self.messages.push(content);
-        Ok(())
     }
 
     pub fn acknowledge(&mut self, taken: Vec<(u64, Unsettled)>) {
@@ -43,7 +41,7 @@ impl Transaction {
 
 impl Broker {
     pub(super) fn on_tx_commit(&mut self, id: ConnectionId, number: u16) -> Result<(), Fault> {
-        let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
+        let Some(channel) = self.channel(id, number) else { return Ok(()) };
         let Some(transaction) = &channel.transaction else {
             return Err(Fault::precondition("channel is not transactional"));
         };
@@ -56,12 +54,14 @@ impl Broker {
             );
             return Err(Fault::precondition(text));
         }
+        for content in &transaction.messages {
+            self.check_exchange(id, content)?;
+        }
         let transaction = self.channel_mut(id, number).and_then(|channel| channel.transaction.take());
         if let Some(channel) = self.channel_mut(id, number) {
             channel.transaction = Some(Transaction::default());
         }
         let Transaction { messages, acknowledged, rejected, .. } = transaction.unwrap_or_default();
-        reached!("transaction committed");
         // All of it goes into one batch, which survives a crash as a whole or not at all.
         self.log.open_group(bytes);
         let mut queues: Vec<QueueId> = Vec::new();
@@ -70,10 +70,10 @@ impl Broker {
             published = published.and(self.publish_in_transaction(id, number, content, &mut queues));
         }
         queues.extend(self.acknowledged(id, number, acknowledged.into_iter().map(|(_, unsettled)| unsettled)));
+        self.log.close_group();
         for (_, unsettled, requeue) in rejected {
             self.rejected(id, number, [unsettled].into_iter(), requeue);
         }
-        self.log.close_group();
         let last = self.log.last();
         self.answer(id, number, last, &tx::CommitOk {});
         self.serve_queues(&queues);
@@ -110,7 +110,6 @@ impl Broker {
             channel.transaction = None;
             return Err(Fault::precondition("channel is not transactional"));
         };
-        reached!("transaction rolled back");
         // What was acknowledged is as it was before; it is not delivered again (§1.9.2.5).
         let taken = transaction.acknowledged.into_iter();
         let taken = taken.chain(transaction.rejected.into_iter().map(|(tag, unsettled, _)| (tag, unsettled)));

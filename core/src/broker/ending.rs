@@ -26,6 +26,7 @@ impl Broker {
             Ending::Ordered(reason) | Ending::HandedOver(reason) => reason.clone(),
             Ending::Gone(text) => self.reason(id, CloseKind::Lost, "", (*text).into()),
         };
+        self.drop_channels(id);
         let Some(mut connection) = self.connections.remove(&id) else { return };
         if connection.send.has_pending() {
             self.outbox.push(Output::Send { connection: id, chunks: connection.send.take() });
@@ -85,10 +86,15 @@ impl Broker {
         }
         let lsn = self.commit(Record::SessionRemoved { session: id, at: self.now.wall });
         self.note_departure(&key, lsn);
+        self.bury_later();
+        messages
+    }
+
+    /// What went away is freed in pieces.
+    pub(crate) fn bury_later(&mut self) {
         if !self.state.doomed.is_empty() && !core::mem::replace(&mut self.burying, true) {
             self.work.push_back(Work::Bury);
         }
-        messages
     }
 
     /// What a crash means to clients: who was connected is away from now on, its will is published.
@@ -112,6 +118,7 @@ impl Broker {
                 self.work.push_back(Work::Owed(id));
             }
         }
+        self.begin_serving_queues();
         let wills: alloc::vec::Vec<_> = self.state.wills.keys().cloned().collect();
         for key in wills {
             reached!("will after a crash");

@@ -9,7 +9,7 @@ use super::Broker;
 use crate::durable::codec;
 use crate::durable::place::Place;
 use crate::event::Event;
-use crate::ids::{MessageId, OpId, QueuePosition, SegmentNumber, SessionId};
+use crate::ids::{MessageId, OpId, QueueId, QueuePosition, SegmentNumber, SessionId};
 use crate::input::{DiskError, DiskReply};
 use crate::marks::reached;
 use crate::message::Message;
@@ -40,6 +40,8 @@ const RETRY_MS: u64 = 1000;
 pub(crate) enum Reader {
     /// The deliveries of a session.
     Deliveries(SessionId),
+    /// The deliveries of a declared queue.
+    Queue(QueueId),
     /// What a session is owed of the retained messages.
     Owed(SessionId),
     /// Compaction.
@@ -95,7 +97,15 @@ impl Fetches {
 impl Broker {
     /// Has the message at `position` of the session's queue read, and those behind it that lie near.
     pub(crate) fn fetch_for_queue(&mut self, session: SessionId, position: QueuePosition) {
-        let Some(queue) = self.state.session(session).and_then(|s| self.state.queue(s.queue)) else { return };
+        let queue = self.state.session(session).map(|session| session.queue);
+        if let Some(queue) = queue {
+            self.fetch_entries(Reader::Deliveries(session), queue, position);
+        }
+    }
+
+    /// Has the message at `position` of a queue or lane read, and those behind it that lie near.
+    pub(crate) fn fetch_entries(&mut self, reader: Reader, queue: QueueId, position: QueuePosition) {
+        let Some(queue) = self.state.queue(queue) else { return };
         let most = PIECE_BYTES.min(self.settings.limits.cache_bytes / 4);
         let mut bytes = 0;
         let mut wanted = Vec::new();
@@ -113,7 +123,7 @@ impl Broker {
             }
             wanted.push((entry.message, place));
         }
-        self.fetch(Reader::Deliveries(session), wanted);
+        self.fetch(reader, wanted);
     }
 
     /// Has the messages read; `reader` goes on when the first of them is there, or known to be unreadable.
@@ -182,6 +192,7 @@ impl Broker {
         for reader in readers {
             match reader {
                 Reader::Deliveries(session) => self.pump(session),
+                Reader::Queue(queue) => self.serve_queue(queue),
                 Reader::Owed(session) => self.serve_owed(session),
                 Reader::Compaction => {}
             }

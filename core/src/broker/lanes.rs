@@ -2,11 +2,12 @@
 //! PINGRESP pass them, so a slow disk does not cut connections.
 
 use super::{Broker, Work};
-use crate::connection::Reply;
+use crate::connection::{Connection, Reply};
 use crate::durable::gate::Waiter;
 use crate::ids::{ConnectionId, Lsn};
 use crate::marks::reached;
 use crate::output::Output;
+use alloc::vec::Vec;
 
 impl Broker {
     /// Sends at once.
@@ -31,7 +32,8 @@ impl Broker {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if wait <= durable && connection.replies.is_empty() {
             connection.put_reply(&reply);
-            return self.list(id);
+            self.list(id);
+            return self.reply_left(id, &reply);
         }
         if wait > durable {
             reached!("reply held");
@@ -51,6 +53,12 @@ impl Broker {
         while let Some(waiter) = self.gate.pass(self.log.durable()) {
             match waiter {
                 Waiter::Replies(id) => self.release_replies(id),
+                Waiter::Queue(queue) => {
+                    if let Some(serving) = self.amqp.serving.get_mut(&queue) {
+                        serving.waits_for = None;
+                        self.serve_queue(queue);
+                    }
+                }
                 Waiter::Deliveries(session) => {
                     if let Some(attachment) = self.attachments.get_mut(&session) {
                         attachment.waits_for = None;
@@ -65,6 +73,7 @@ impl Broker {
         let durable = self.log.durable();
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let mut opened = false;
+        let mut marks = Vec::new();
         while let Some((wait, _)) = connection.replies.front() {
             if *wait > durable {
                 self.gate.wait(*wait, Waiter::Replies(id));
@@ -72,7 +81,16 @@ impl Broker {
             }
             let (_, reply) = connection.replies.pop_front().expect("it was just there");
             opened |= matches!(reply, Reply::Opening(_));
-            connection.put_reply(&reply);
+            match reply {
+                Reply::Confirm { channel, tag, nack: false } => {
+                    put_confirms(connection, durable, channel, tag);
+                }
+                Reply::Consuming(..) | Reply::Goodbye(_) => {
+                    connection.put_reply(&reply);
+                    marks.push(reply);
+                }
+                other => connection.put_reply(&other),
+            }
         }
         if connection.replies.capacity() > 64 && connection.replies.is_empty() {
             connection.replies = Default::default();
@@ -82,6 +100,16 @@ impl Broker {
         self.resume_reading(id);
         if let Some(session) = session.filter(|_| opened) {
             self.begin_deliveries(session);
+        }
+        marks.iter().for_each(|reply| self.reply_left(id, reply));
+    }
+
+    /// What comes behind certain replies.
+    fn reply_left(&mut self, id: ConnectionId, reply: &Reply) {
+        match reply {
+            Reply::Consuming(_, consumer) => self.consumer_accepted(*consumer),
+            Reply::Goodbye(_) => self.finish_goodbye(id),
+            Reply::Short(_) | Reply::Opening(_) | Reply::Long(_) | Reply::Confirm { .. } => {}
         }
     }
 
@@ -104,4 +132,18 @@ impl Broker {
             self.work.push_back(Work::Parse(id));
         }
     }
+}
+
+/// A confirm, with those of the same channel that stand behind it in one: a run without a gap.
+fn put_confirms(connection: &mut Connection, durable: Lsn, channel: u16, first: u64) {
+    let mut tag = first;
+    while let Some(&(wait, Reply::Confirm { channel: its, tag: next, nack: false })) = connection.replies.front()
+        && its == channel
+        && next == tag + 1
+        && wait <= durable
+    {
+        tag = next;
+        connection.replies.pop_front();
+    }
+    connection.put_confirm(channel, tag, tag > first, false);
 }

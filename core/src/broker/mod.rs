@@ -14,6 +14,7 @@ mod shutdown;
 mod timers;
 mod upkeep;
 
+use crate::amqp::Amqp;
 use crate::connection::Connection;
 use crate::deadlines::Deadlines;
 use crate::durable::gate::Gate;
@@ -21,8 +22,8 @@ use crate::durable::log::{Log, LogEvent, Placed};
 use crate::durable::record::{ClientKey, Record};
 use crate::durable::state::State;
 use crate::event::Event;
-use crate::ids::{ConnectionId, ListenerId, Lsn, OpId, Seed, SessionId};
-use crate::input::{CloseCause, DiskError, DiskReply, Input, Peer, Question};
+use crate::ids::{ConnectionId, ListenerId, Lsn, OpId, QueueId, Seed, SessionId};
+use crate::input::{CloseCause, DiskError, DiskReply, Input, Peer, Protocol, Question};
 use crate::limits::Settings;
 use crate::marks::reached;
 use crate::outbox::Outbox;
@@ -75,6 +76,10 @@ pub struct Broker {
     pub(crate) fetches: Fetches,
     /// Checkpoints and compaction.
     pub(crate) upkeep: Upkeep,
+    /// Consumers and how far declared queues are served.
+    pub(crate) amqp: Amqp,
+    /// A transaction is committed: nothing of it is delivered before it is durable, and nothing of it held back.
+    pub(crate) transacting: bool,
     /// Connections with something to send.
     to_send: Vec<ConnectionId>,
     subscribers: Vec<Subscriber>,
@@ -96,6 +101,8 @@ pub(crate) enum Work {
     Pump(SessionId),
     /// Go on with the retained messages that the session is owed.
     Owed(SessionId),
+    /// Go on with the declared queue's deliveries.
+    Serve(QueueId),
     /// Free queues that went away.
     Bury,
     /// Go on with checkpoints and compaction.
@@ -144,6 +151,8 @@ impl Broker {
             counters: Statistics::default(),
             fetches: Fetches::default(),
             upkeep: Upkeep::default(),
+            amqp: Amqp::new(key),
+            transacting: false,
             to_send: Vec::new(),
             subscribers: Vec::new(),
             burying: false,
@@ -161,7 +170,9 @@ impl Broker {
         }
         self.now = now;
         match input {
-            Input::Opened { connection, listener, peer } => self.opened(connection, listener, peer),
+            Input::Opened { connection, listener, protocol, peer } => {
+                self.opened(connection, listener, protocol, peer);
+            }
             Input::Received { connection, bytes } => {
                 if self.stage == Stage::Serving {
                     self.received(connection, bytes);
@@ -241,7 +252,7 @@ impl Broker {
         self.departures.note(key, lsn, self.log.durable());
     }
 
-    fn opened(&mut self, id: ConnectionId, listener: ListenerId, peer: Peer) {
+    fn opened(&mut self, id: ConnectionId, listener: ListenerId, protocol: Protocol, peer: Peer) {
         let limit = self.settings.limits.connections;
         let refusal: Option<Cow<'static, str>> = if self.stage != Stage::Serving {
             Some("the broker is shutting down".into())
@@ -255,7 +266,7 @@ impl Broker {
             self.outbox.push(Output::Close { connection: id, reason });
             return;
         }
-        self.connections.insert(id, Connection::new(listener, peer, self.now.monotonic));
+        self.connections.insert(id, Connection::new(listener, protocol, peer, self.now.monotonic));
         let at = self.now.monotonic.plus_ms(self.settings.limits.connect_ms);
         self.set_timer(id, at, crate::time::Why::Handshake);
     }
@@ -271,6 +282,13 @@ impl Broker {
             self.resume_reading(connection);
             self.work.extend([Work::Pump(session), Work::Owed(session)]);
         }
+        let mut others: Vec<ConnectionId> =
+            self.connections.iter().filter(|(_, c)| c.amqp.is_some()).map(|(id, _)| *id).collect();
+        others.sort_unstable();
+        for connection in others {
+            self.resume_reading(connection);
+            self.serve_connection(connection);
+        }
     }
 
     fn sent(&mut self, id: ConnectionId, bytes: usize) {
@@ -280,7 +298,11 @@ impl Broker {
         connection.send.sent(bytes);
         let after = connection.send.unsent();
         let session = connection.session();
+        let amqp = connection.amqp.is_some();
         self.resume_reading(id);
+        if amqp && before >= bound && after < bound {
+            self.serve_connection(id);
+        }
         let Some(session) = session else { return };
         if before >= bound && after < bound {
             self.pump(session);

@@ -280,6 +280,9 @@ impl Broker {
 
     /// Whether there is no room for what has to be kept.
     fn must_wait(&self, publishing: &Publishing<'_>, route: &Route, retain: Retain) -> bool {
+        if self.transacting {
+            return false;
+        }
         let durable = retain != Retain::Not
             || route.recipients.iter().any(|recipient| recipient.durable)
             || publishing.replaces.iter().any(|(queue, at)| self.state.is_durable_entry(*queue, *at))
@@ -368,7 +371,9 @@ impl Broker {
     fn serve(&mut self, sessions: Vec<SessionId>) {
         let now = self.settings.limits.turn_work;
         for (index, session) in sessions.into_iter().enumerate() {
-            if index < now {
+            if self.transacting {
+                self.hold_deliveries(session);
+            } else if index < now {
                 self.pump(session);
             } else if self.attachments.contains_key(&session) {
                 self.work.push_back(Work::Pump(session));

@@ -23,6 +23,11 @@ impl Broker {
         self.memory_full
     }
 
+    /// Whether publishers are held.
+    pub(crate) fn are_publishers_held(&self) -> bool {
+        self.publishers_held
+    }
+
     /// Notes when there is no room, or room again; then publishers go on.
     pub(super) fn check_room(&mut self) {
         self.state.messages.shrink_cache(self.settings.limits.cache_bytes);
@@ -37,7 +42,13 @@ impl Broker {
             self.event(|| Event::MemoryHasRoom);
         }
         let held = self.has_no_room_on_disk() || self.has_no_room_in_memory();
-        if core::mem::replace(&mut self.publishers_held, held) && !held {
+        let before = core::mem::replace(&mut self.publishers_held, held);
+        if before != held {
+            self.tell_all_blocked(held);
+        }
+        if before && !held {
+            let leaving = core::mem::take(&mut self.amqp.held_dead_letters);
+            self.work.extend(leaving.into_iter().map(Work::Serve));
             self.work.extend(self.parked.iter().map(|&id| Work::Unpark(id)));
             let wills: Vec<_> = self.held_wills.iter().cloned().collect();
             wills.iter().for_each(|key| self.publish_will(key));

@@ -14,13 +14,16 @@ impl Broker {
     pub(super) fn earliest_deadline(&self) -> Option<(Monotonic, Why)> {
         let work = !self.work.is_empty() || !self.fan_outs.is_empty();
         let work = work.then_some((Monotonic(0), Why::Work));
-        let expiry = self.next_expiry().map(|(at, _)| {
+        let in_queues = self.amqp.expiries.first().map(|(at, _)| *at);
+        let away = self.next_expiry().map(|(at, _)| at);
+        let expiry = away.into_iter().chain(in_queues).min().map(|at| {
             let ms = at.ms_after(self.now.wall).min(EXPIRY_LOOK_MS);
             (self.now.monotonic.plus_ms(ms), Why::Expiry)
         });
         let retry = self.fetches.deadline().map(|at| (at, Why::Retry));
         let upkeep = self.rest_ends().map(|at| (at, Why::Upkeep));
-        let own = [work, self.log.deadline(), self.deadlines.first(), expiry, retry, upkeep];
+        let idle = self.amqp.idle.first().map(|(at, _)| (*at, Why::Expiry));
+        let own = [work, self.log.deadline(), self.deadlines.first(), expiry, idle, retry, upkeep];
         own.into_iter().flatten().min()
     }
 
@@ -34,6 +37,7 @@ impl Broker {
                 _ => break,
             }
         }
+        self.expire_in_queues();
         self.fetch_again();
         self.end_rest();
         self.do_work(self.settings.limits.turn_work);
@@ -64,6 +68,7 @@ impl Broker {
                 Work::Unpark(id) => self.unpark(id),
                 Work::Pump(session) => self.pump(session),
                 Work::Owed(session) => self.serve_owed(session),
+                Work::Serve(queue) => self.serve_queue(queue),
                 Work::Upkeep => self.go_on_with_upkeep(),
                 Work::Bury => {
                     self.pieces += self.state.bury(budget) as u64;
@@ -96,9 +101,12 @@ impl Broker {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.timer = None;
         if why == Why::Handshake {
-            let text = "no whole CONNECT within limits.connect_ms";
+            let text = "the client has not introduced itself within limits.connect_ms";
             let reason = self.reason(id, CloseKind::Limit, "§3.1", text.into());
             return self.end(id, Ending::Ordered(reason));
+        }
+        if connection.amqp.is_some() {
+            return self.amqp_timer(id);
         }
         let Some(silence_us) = connection.client.as_ref().and_then(|client| client.silence_us) else {
             return;

@@ -1,6 +1,6 @@
 //! The gate: who waits for which record to be durable. Nothing caused by a record leaves before its LSN is.
 
-use crate::ids::{ConnectionId, Lsn, SessionId};
+use crate::ids::{ConnectionId, Lsn, QueueId, SessionId};
 use alloc::collections::BTreeSet;
 
 /// Somebody who waits.
@@ -10,6 +10,8 @@ pub enum Waiter {
     Replies(ConnectionId),
     /// The next delivery of a session.
     Deliveries(SessionId),
+    /// The next delivery of a declared queue.
+    Queue(QueueId),
 }
 
 /// All who wait, in the order of what they wait for.

@@ -58,6 +58,8 @@ pub struct Log {
     durable: Lsn,
     synced: Lsn,
     wanted: Lsn,
+    /// What is appended goes into the batch at hand, however large that becomes.
+    grouping: bool,
     gathering: VecDeque<Gathering>,
     in_flight: Option<InFlight>,
     preparation: Preparation,
@@ -162,6 +164,7 @@ impl Log {
             durable: opening.last,
             synced: opening.last,
             wanted: Lsn::NONE,
+            grouping: false,
             gathering: VecDeque::new(),
             in_flight: None,
             preparation: Preparation::new(opening.segment.next(), segment_bytes),
@@ -300,17 +303,33 @@ impl Log {
         self.preparation.start(now.monotonic, outbox);
     }
 
+    /// What is appended from here to `close_group` goes into one batch, which survives as a whole or not at all. It takes
+    /// `bytes` at the most, and these no more than half of `record_bytes_max`.
+    pub fn open_group(&mut self, bytes: u64) {
+        let most = self.record_bytes_max() / 2;
+        if self.gathering.back().is_some_and(|gathering| gathering.bytes.len() as u64 + bytes > most) {
+            self.gathering.push_back(Gathering::new(self.last.next()));
+        }
+        self.grouping = true;
+    }
+
+    /// The group is complete.
+    pub fn close_group(&mut self) {
+        self.grouping = false;
+    }
+
     /// Adds a record to the log; its number.
     pub fn append(&mut self, now: Now, record: &Record, placed: Option<Placed>, settings: &Settings) -> Lsn {
         let limit = BATCH_BYTES.min((self.preparation.segment_bytes() / 2) as usize);
         let lsn = self.last.next();
-        if self.gathering.back().is_none_or(|gathering| gathering.bytes.len() >= limit) {
+        let is_full = |gathering: &Gathering| gathering.bytes.len() >= limit && !self.grouping;
+        if self.gathering.back().is_none_or(is_full) {
             self.gathering.push_back(Gathering::new(lsn));
         }
         let mut gathering = self.gathering.pop_back().expect("one was added if there was none");
         let before = gathering.bytes.len();
         let mut span = codec::encode(record, &mut gathering.bytes);
-        if gathering.bytes.len() > limit && gathering.records > 0 {
+        if gathering.bytes.len() > limit && gathering.records > 0 && !self.grouping {
             // It goes into a batch of its own, so that no batch outgrows a segment.
             reached!("batch full");
             let own = gathering.bytes.split_off(before);

@@ -62,7 +62,7 @@ impl Broker {
     }
 
     /// The rest of what came in has its turn after others. Nothing more is read meanwhile, or it would grow.
-    fn put_off(&mut self, id: ConnectionId) {
+    pub(crate) fn put_off(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id)
             && !core::mem::replace(&mut connection.put_off, true)
         {
@@ -93,6 +93,9 @@ impl Broker {
 
     /// Handles whole packets until there is none, or as many as one turn allows.
     fn parse(&mut self, id: ConnectionId, bytes: Bytes) {
+        if self.connections.get(&id).is_some_and(|connection| connection.amqp.is_some()) {
+            return self.parse_amqp(id, bytes);
+        }
         let mut at = 0;
         let mut needs = 0;
         let end = self.pieces + self.settings.limits.turn_work as u64;

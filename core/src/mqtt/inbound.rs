@@ -167,6 +167,9 @@ impl Broker {
 
     /// Takes parked PUBLISHes up again, until one has to wait again.
     pub(crate) fn unpark(&mut self, id: ConnectionId) {
+        if self.connections.get(&id).is_some_and(|connection| connection.amqp.is_some()) {
+            return self.unpark_amqp(id);
+        }
         while let Some(connection) = self.connections.get_mut(&id)
             && let Some(packet) = connection.parked.front().cloned()
         {

@@ -5,7 +5,7 @@ pub mod packet;
 pub mod topic;
 
 mod acknowledging;
-mod connecting;
+pub(crate) mod connecting;
 mod inbound;
 mod subscribing;
 mod will;

@@ -79,6 +79,9 @@ impl Broker {
             return Next::Nothing;
         }
         let durable = self.log.durable();
+        if attachment.hold > durable {
+            return Next::Wait(attachment.hold);
+        }
         let queue = self.state.queue_mut(attachment.queue).expect("an attached session has a queue");
         queue.forget_pushes(durable);
         let Some(entry) = queue.first_from(attachment.cursor) else { return Next::Nothing };
@@ -119,6 +122,14 @@ impl Broker {
             }
             Stage::Queued => Next::Publish(entry, redelivered),
             Stage::Settled => unreachable!("first_from passes settled entries by"),
+        }
+    }
+
+    /// What was just published to the session is part of a transaction.
+    pub(crate) fn hold_deliveries(&mut self, session: SessionId) {
+        if let Some(attachment) = self.attachments.get_mut(&session) {
+            attachment.hold = self.log.last();
+            self.work.push_back(Work::Pump(session));
         }
     }
 

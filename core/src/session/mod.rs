@@ -18,6 +18,8 @@ pub struct Attachment {
     pub cursor: QueuePosition,
     /// Messages in flight.
     pub in_flight: usize,
+    /// Nothing is delivered before this is durable.
+    pub hold: Lsn,
     /// What the next delivery waits for.
     pub waits_for: Option<Lsn>,
 }
@@ -25,6 +27,6 @@ pub struct Attachment {
 impl Attachment {
     /// Everything from `front` on is to be delivered, again or for the first time. [MQTT-4.4.0-1]
     pub fn new(connection: ConnectionId, queue: QueueId, front: QueuePosition) -> Attachment {
-        Attachment { connection, queue, cursor: front, in_flight: 0, waits_for: None }
+        Attachment { connection, queue, cursor: front, in_flight: 0, hold: Lsn::NONE, waits_for: None }
     }
 }

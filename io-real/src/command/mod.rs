@@ -84,6 +84,9 @@ struct ServeFlags {
     /// An address for MQTT, port 0 for any free port; may be repeated [default: 127.0.0.1:1883].
     #[arg(long, value_name = "ADDR")]
     mqtt: Vec<String>,
+    /// An address for AMQP, port 0 for any free port; may be repeated [default: 127.0.0.1:5672].
+    #[arg(long, value_name = "ADDR")]
+    amqp: Vec<String>,
     /// What is logged on standard error: error, warn, info, debug, trace, also by module.
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -140,6 +143,9 @@ impl ServeFlags {
         if !self.mqtt.is_empty() {
             add("--mqtt", "listen.mqtt", self.mqtt.join(","));
         }
+        if !self.amqp.is_empty() {
+            add("--amqp", "listen.amqp", self.amqp.join(","));
+        }
         if let Some(filter) = self.log {
             add("--log", "log", filter);
         }
@@ -156,15 +162,15 @@ mod tests {
     fn flags_are_settings() {
         // If it failed, a flag would be accepted and do nothing.
         CommandLine::command().debug_assert();
-        let arguments =
-            ["vowmq", "--data-dir", "d", "--mqtt", "[::1]:0", "--mqtt", "127.0.0.1:0", "--set", "sync=never"];
+        let mut arguments = vec!["vowmq", "--data-dir", "d", "--amqp", "127.0.0.1:0", "--set", "sync=never"];
+        arguments.extend(["--mqtt", "[::1]:0", "--mqtt", "127.0.0.1:0"]);
         let line = CommandLine::parse_from(arguments);
         let mut sources = line.serve.into_sources().expect("well formed");
         sources.file = None;
         sources.variables.clear();
         let configuration = sources.load().expect("accepted");
         assert_eq!(configuration.data_dir, PathBuf::from("d"));
-        assert_eq!(configuration.listen_mqtt.len(), 2);
+        assert_eq!((configuration.listen_mqtt.len(), configuration.listen_amqp.len()), (2, 1));
         assert_eq!(configuration.settings.sync, vowmq_core::limits::SyncPolicy::Never);
         let line = CommandLine::parse_from(["vowmq", "serve", "--set", "sync"]);
         let Some(Command::Serve(flags)) = line.command else { panic!("not serve") };

@@ -20,6 +20,7 @@ use tokio::net::TcpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
+use vowmq_core::input::Protocol;
 use vowmq_core::limits::SyncPolicy;
 use vowmq_core::output::Halt;
 use vowmq_core::{Purpose, RecoveryReport};
@@ -46,8 +47,9 @@ async fn serve_until_stopped(
     Directory::make(&configuration.data_dir)
         .map_err(|error| no_directory(&configuration.data_dir, &error))?;
     let _lock = DirectoryLock::take(&configuration.data_dir)?;
+    let addresses = configuration.listeners();
     let sockets: Vec<TcpSocket> =
-        configuration.listen_mqtt.iter().map(|address| bind(*address)).collect::<Result<_, _>>()?;
+        addresses.iter().map(|(_, address)| bind(*address)).collect::<Result<_, _>>()?;
 
     let begun = Instant::now();
     let clock = Clock::start();
@@ -57,10 +59,14 @@ async fn serve_until_stopped(
 
     let mut shell = Shell::new(recovered.broker, clock);
     let mut lines = String::new();
-    for (socket, address) in sockets.into_iter().zip(&configuration.listen_mqtt) {
+    for (socket, (protocol, address)) in sockets.into_iter().zip(addresses) {
         let listener = socket.listen(BACKLOG).map_err(|error| Failure(format!("{address}: {error}")))?;
-        lines.push_str(&format!("listening mqtt {}\n", listener.local_addr()?));
-        shell.listen(TcpAcceptor(listener));
+        let name = match protocol {
+            Protocol::Mqtt => "mqtt",
+            Protocol::Amqp => "amqp",
+        };
+        lines.push_str(&format!("listening {name} {}\n", listener.local_addr()?));
+        shell.listen(TcpAcceptor(listener), protocol);
     }
     lines.push_str(&recovery_line(&recovered.report, took));
     lines.push_str(&sync_line(configuration.settings.sync));

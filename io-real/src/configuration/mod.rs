@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use vowmq_core::input::Protocol;
 use vowmq_core::limits::Settings;
 
 /// The beginning of every environment variable that is ours.
@@ -29,6 +30,8 @@ pub struct Configuration {
     pub data_dir: PathBuf,
     /// Addresses for MQTT.
     pub listen_mqtt: Vec<SocketAddr>,
+    /// Addresses for AMQP.
+    pub listen_amqp: Vec<SocketAddr>,
     /// Whether other machines may connect although nobody can be identified.
     pub allow_anonymous: bool,
     /// The filter of the log.
@@ -42,6 +45,7 @@ impl Default for Configuration {
         Configuration {
             data_dir: PathBuf::from("./vowmq-data"),
             listen_mqtt: vec![SocketAddr::from(([127, 0, 0, 1], 1883))],
+            listen_amqp: vec![SocketAddr::from(([127, 0, 0, 1], 5672))],
             allow_anonymous: false,
             log: "info".to_owned(),
             settings: Settings::default(),
@@ -191,19 +195,24 @@ impl Loading {
             let levels = "error, warn, info, debug, trace, off, or module=level";
             return Err(self.wrong("log", &format!("log: {part:?} is none of {levels}")));
         }
-        if self.configuration.listen_mqtt.is_empty() {
+        let listeners = self.configuration.listeners();
+        if listeners.is_empty() {
             return Err(self.wrong("listen.mqtt", "listen.mqtt: a broker without a listener serves nobody"));
         }
-        let open = self.configuration.listen_mqtt.iter().find(|address| !address.ip().is_loopback());
-        if let Some(address) = open
+        let open = listeners.iter().find(|(_, address)| !address.ip().is_loopback());
+        if let Some((protocol, address)) = open
             && !self.configuration.allow_anonymous
         {
+            let key = match protocol {
+                Protocol::Mqtt => "listen.mqtt",
+                Protocol::Amqp => "listen.amqp",
+            };
             let message = format!(
-                "listen.mqtt: {address} can be reached from other machines, and this version cannot tell who \
+                "{key}: {address} can be reached from other machines, and this version cannot tell who \
                  connects; write `allow_anonymous = true` if everybody who reaches it may publish and subscribe, or \
                  listen on 127.0.0.1"
             );
-            return Err(self.wrong("listen.mqtt", &message));
+            return Err(self.wrong(key, &message));
         }
         Ok(self.configuration)
     }
@@ -223,6 +232,12 @@ impl Configuration {
         let mut loading = Loading::default();
         loading.file(file, source)?;
         loading.checked()
+    }
+
+    /// What is listened on, in the order of the listeners' numbers.
+    pub fn listeners(&self) -> Vec<(Protocol, SocketAddr)> {
+        let mqtt = self.listen_mqtt.iter().map(|address| (Protocol::Mqtt, *address));
+        mqtt.chain(self.listen_amqp.iter().map(|address| (Protocol::Amqp, *address))).collect()
     }
 
     /// The whole configuration as TOML, each setting with what it means.

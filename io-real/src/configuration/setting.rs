@@ -80,6 +80,11 @@ pub(super) static SETTINGS: &[Setting] = &[
         Place::Addresses(|c| &mut c.listen_mqtt),
         "Addresses for MQTT; port 0 takes any free port.",
     ),
+    at_start(
+        "listen.amqp",
+        Place::Addresses(|c| &mut c.listen_amqp),
+        "Addresses for AMQP 0-9-1; port 0 takes any free port.",
+    ),
     setting(
         "limits.connections",
         Place::Count(|c| &mut c.settings.limits.connections),

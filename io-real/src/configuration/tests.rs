@@ -19,6 +19,7 @@ fn every_setting_that_is_printed_is_read_back() {
     let mut other = Configuration {
         data_dir: PathBuf::from("/srv/a \"b\" \\c"),
         listen_mqtt: vec!["[::1]:0".parse().expect("is an address"), "127.0.0.1:9".parse().expect("is one")],
+        listen_amqp: Vec::new(),
         allow_anonymous: true,
         log: "warn,vowmq=debug".to_owned(),
         settings: Settings::default(),

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task;
 use tokio::time::sleep;
 use vowmq_core::ids::ListenerId;
-use vowmq_core::input::{Input, Peer};
+use vowmq_core::input::{Input, Peer, Protocol};
 
 /// How long nothing is accepted after the system had no descriptor or memory for a connection.
 const OUT_OF_RESOURCES_PAUSE: Duration = Duration::from_millis(100);
@@ -46,13 +46,18 @@ impl Listen for TcpAcceptor {
 }
 
 /// Accepts until the task is aborted.
-pub(super) async fn accept<L: Listen>(shared: Rc<Shared>, mut listener: L, id: ListenerId) {
+pub(super) async fn accept<L: Listen>(
+    shared: Rc<Shared>,
+    mut listener: L,
+    id: ListenerId,
+    protocol: Protocol,
+) {
     let mut out_of_resources = false;
     loop {
         match poll_fn(|cx| listener.poll_accept(cx)).await {
             Ok((stream, peer)) => {
                 out_of_resources = false;
-                opened(&shared, stream, peer, id);
+                opened(&shared, stream, peer, id, protocol);
             }
             Err(error) if concerns_one_connection(&error) => {}
             Err(error) => {
@@ -71,11 +76,12 @@ fn opened<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
     peer: SocketAddr,
     listener: ListenerId,
+    protocol: Protocol,
 ) {
     let connection = shared.next_connection();
     tracing::debug!("connection {connection} from {peer}");
     let task = connection::Connection::new(Rc::clone(shared), connection, stream, peer);
-    shared.tell(Input::Opened { connection, listener, peer: Peer { address: peer } });
+    shared.tell(Input::Opened { connection, listener, protocol, peer: Peer { address: peer } });
     task::spawn_local(task.run());
 }
 

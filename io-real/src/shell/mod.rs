@@ -41,7 +41,7 @@ use tokio::time::timeout;
 use turn::Turn;
 use vowmq_core::Broker;
 use vowmq_core::ids::{ConnectionId, ListenerId};
-use vowmq_core::input::Input;
+use vowmq_core::input::{Input, Protocol};
 use vowmq_core::output::Halt;
 
 /// How long an ordered end waits for the last bytes to connections and for their peers' goodbye.
@@ -87,10 +87,12 @@ impl Shell {
         Shell { shared: Rc::new(shared), listeners: Vec::new() }
     }
 
-    /// Starts to accept connections. The listeners are numbered in the order of these calls.
-    pub fn listen<L: Listen>(&mut self, listener: L) {
+    /// Starts to accept connections whose clients speak this protocol. The listeners are numbered in the order of these
+    /// calls.
+    pub fn listen<L: Listen>(&mut self, listener: L, protocol: Protocol) {
         let id = ListenerId(self.listeners.len() as u16);
-        self.listeners.push(task::spawn_local(listener::accept(Rc::clone(&self.shared), listener, id)));
+        let accepting = listener::accept(Rc::clone(&self.shared), listener, id, protocol);
+        self.listeners.push(task::spawn_local(accepting));
     }
 
     /// Serves until the core halts. After an ordered end, connections are given a moment to take their last

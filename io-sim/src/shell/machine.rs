@@ -73,7 +73,7 @@ async fn serve(stage: &Rc<Stage>) -> End {
     let messages = recovered.report.messages;
     let mut shell = Shell::new(recovered.broker, clock);
     let listener = TcpListener::bind(("0.0.0.0", PORT)).await.expect("nobody else listens");
-    shell.listen(Acceptor::new(Rc::clone(stage), listener));
+    shell.listen(Acceptor::new(Rc::clone(stage), listener), Protocol::Mqtt);
     let (commands, incoming) = unbounded_channel();
     {
         let mut machine = stage.machine.borrow_mut();

@@ -123,7 +123,7 @@ impl Run {
         self.next_connection += 1;
         let address = "127.0.0.1:40000".parse().expect("an address");
         let (connection, listener, peer) = (ConnectionId(id), ListenerId(0), Peer { address });
-        self.input(Input::Opened { connection, listener, peer });
+        self.input(Input::Opened { connection, listener, protocol: Protocol::Mqtt, peer });
         id
     }
 
