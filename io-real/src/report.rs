@@ -18,11 +18,16 @@ pub(crate) fn event(event: &Event) {
         | Event::MessageReadable { .. } => tracing::info!("{event}"),
         Event::Connected { connection, .. } => tracing::debug!("connection {connection}: {event}"),
         Event::SegmentOpened { .. } | Event::CheckpointComplete { .. } => tracing::debug!("{event}"),
+        Event::AmqpFault { .. } => tracing::info!("{event}"),
         Event::Received { .. }
+        | Event::Requeued { .. }
+        | Event::DeadLettered { .. }
         | Event::Stored { .. }
         | Event::Routed { .. }
         | Event::Delivered { .. }
         | Event::Acknowledged { .. }
+        | Event::Requeued { .. }
+        | Event::DeadLettered { .. }
         | Event::Dropped { .. } => tracing::trace!(target: "vowmq::message", "{event}"),
     }
 }

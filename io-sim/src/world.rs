@@ -27,7 +27,7 @@ use process::Process;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use vowmq_core::ids::{ConnectionId, ListenerId};
-use vowmq_core::input::{CloseCause, Input, Peer};
+use vowmq_core::input::{CloseCause, Input, Peer, Protocol};
 use vowmq_core::limits::Settings;
 
 /// A run that takes more events than this goes round in circles.

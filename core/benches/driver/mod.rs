@@ -8,7 +8,7 @@ use bytes::Bytes;
 use disk::Disk;
 use std::collections::BTreeMap;
 use vowmq_core::ids::{ConnectionId, ListenerId, Seed};
-use vowmq_core::input::{Input, Peer};
+use vowmq_core::input::{Input, Peer, Protocol};
 use vowmq_core::limits::Settings;
 use vowmq_core::mqtt::packet::frame::{self, Frame, Framed};
 use vowmq_core::output::Output;

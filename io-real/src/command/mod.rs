@@ -81,10 +81,10 @@ struct ServeFlags {
     /// The directory of the store [default: ./vowmq-data].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// An address for MQTT, port 0 for any free port; may be repeated [default: 127.0.0.1:1883].
+    /// An address for MQTT, port 0 for any free port; may be repeated [default: 127.0.0.1:1883; none if only --amqp is given].
     #[arg(long, value_name = "ADDR")]
     mqtt: Vec<String>,
-    /// An address for AMQP, port 0 for any free port; may be repeated [default: 127.0.0.1:5672].
+    /// An address for AMQP, port 0 for any free port; may be repeated [default: 127.0.0.1:5672; none if only --mqtt is given].
     #[arg(long, value_name = "ADDR")]
     amqp: Vec<String>,
     /// What is logged on standard error: error, warn, info, debug, trace, also by module.

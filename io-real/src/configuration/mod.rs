@@ -179,8 +179,22 @@ impl Loading {
         }
     }
 
+    /// Who names listeners on the command line gets these, and no others that nobody asked for.
+    fn leave_out_listeners(&mut self) {
+        let by_flag = |key: &str| matches!(self.origins.get(key), Some(Origin::Flag(_)));
+        let unasked = |key: &str| !self.origins.contains_key(key);
+        let any = by_flag("listen.mqtt") || by_flag("listen.amqp");
+        if any && unasked("listen.mqtt") {
+            self.configuration.listen_mqtt.clear();
+        }
+        if any && unasked("listen.amqp") {
+            self.configuration.listen_amqp.clear();
+        }
+    }
+
     /// Checks what concerns more than one value.
-    fn checked(self) -> Result<Configuration, ConfigurationError> {
+    fn checked(mut self) -> Result<Configuration, ConfigurationError> {
+        self.leave_out_listeners();
         if let Err(outside) = self.configuration.settings.check() {
             let setting = SETTINGS.iter().find(|setting| setting.core_name() == outside.name);
             let key = setting.map_or(outside.name, |setting| setting.key);

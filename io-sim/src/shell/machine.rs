@@ -15,6 +15,7 @@ use turmoil::net::TcpListener;
 use vowmq::clock::Clock;
 use vowmq::recovery::recover;
 use vowmq::shell::Shell;
+use vowmq_core::input::Protocol;
 use vowmq_core::Purpose;
 use vowmq_core::ids::Seed;
 use vowmq_core::limits::Settings;

@@ -8,7 +8,7 @@ use disk::{Disk, Survival};
 use std::collections::BTreeMap;
 use vowmq_core::event::Event;
 use vowmq_core::ids::{ConnectionId, ListenerId, OpId, Seed};
-use vowmq_core::input::{CloseCause, Input, Peer};
+use vowmq_core::input::{CloseCause, Input, Peer, Protocol};
 use vowmq_core::limits::Settings;
 use vowmq_core::output::{CloseReason, DiskRequest, Halt, Output};
 use vowmq_core::time::{Monotonic, Now, WallTime};
