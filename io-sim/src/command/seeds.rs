@@ -1,4 +1,4 @@
-//! `vowmq-sim shell`: the broker's real shell under turmoil, from seeds.
+//! Runs that are nothing but their seed: `vowmq-sim shell` and `vowmq-sim amqp`.
 
 use super::run::parse_seeds;
 use super::{End, processors};
@@ -8,7 +8,8 @@ use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use vowmq_sim::outcome::Outcome;
-use vowmq_sim::shell::{Summary, campaign, generate, run_traced};
+use vowmq_sim::seeds::{Summary, campaign};
+use vowmq_sim::{amqp, shell};
 
 /// Runs the broker's own code for sockets, back-pressure, time-outs and shutdown over a simulated network and disk.
 #[derive(Args)]
@@ -16,6 +17,22 @@ use vowmq_sim::shell::{Summary, campaign, generate, run_traced};
   vowmq-sim shell --seeds 0..500
   vowmq-sim shell --seeds 7..8 --trace")]
 pub(super) struct Shell {
+    #[command(flatten)]
+    seeds: Seeds,
+}
+
+/// Runs publishers and consumers of AMQP 0-9-1 through power cuts and broken connections.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  vowmq-sim amqp --seeds 0..5000
+  vowmq-sim amqp --seeds 7..8 --trace")]
+pub(super) struct Amqp {
+    #[command(flatten)]
+    seeds: Seeds,
+}
+
+#[derive(Args)]
+struct Seeds {
     /// The seeds: from A to B, B not included.
     #[arg(long, value_parser = parse_seeds, value_name = "A..B")]
     seeds: Range<u64>,
@@ -30,21 +47,52 @@ pub(super) struct Shell {
     show: bool,
 }
 
+/// A kind of runs.
+struct Kind {
+    name: &'static str,
+    run: fn(u64) -> Outcome,
+    run_traced: fn(u64) -> Outcome,
+    /// The scenario as JSON.
+    show: fn(u64) -> Result<String, serde_json::Error>,
+}
+
 impl Shell {
     pub(super) fn run(self) -> Result<End, String> {
+        self.seeds.run(&Kind {
+            name: "shell",
+            run: |seed| shell::run(&shell::generate(seed)),
+            run_traced: |seed| shell::run_traced(&shell::generate(seed)),
+            show: |seed| serde_json::to_string_pretty(&shell::generate(seed)),
+        })
+    }
+}
+
+impl Amqp {
+    pub(super) fn run(self) -> Result<End, String> {
+        self.seeds.run(&Kind {
+            name: "amqp",
+            run: |seed| amqp::run(&amqp::generate(seed)),
+            run_traced: |seed| amqp::run_traced(&amqp::generate(seed)),
+            show: |seed| serde_json::to_string_pretty(&amqp::generate(seed)),
+        })
+    }
+}
+
+impl Seeds {
+    fn run(self, kind: &Kind) -> Result<End, String> {
         let first = self.seeds.start;
         if (self.trace || self.show) && self.seeds.end - first != 1 {
             return Err("--trace and --show are for one seed: --seeds 7..8".to_owned());
         }
         if self.show {
-            let text = serde_json::to_string_pretty(&generate(first)).map_err(|error| error.to_string())?;
+            let text = (kind.show)(first).map_err(|error| error.to_string())?;
             say!("{text}");
             return Ok(End::Clean);
         }
         if self.trace {
-            return Ok(print_run(&run_traced(&generate(first))));
+            return Ok(print_run(&(kind.run_traced)(first)));
         }
-        Ok(run_many(self.seeds, self.jobs.unwrap_or_else(processors)))
+        Ok(run_many(kind, self.seeds, self.jobs.unwrap_or_else(processors)))
     }
 }
 
@@ -64,18 +112,18 @@ fn print_run(outcome: &Outcome) -> End {
     End::clean(outcome.violation.is_none())
 }
 
-fn run_many(seeds: Range<u64>, jobs: usize) -> End {
+fn run_many(kind: &Kind, seeds: Range<u64>, jobs: usize) -> End {
     let bar = ProgressBar::new(seeds.end - seeds.start);
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds  {per_sec}  {eta} left");
     bar.set_style(style.expect("the template is right"));
     let begin = Instant::now();
-    let summary = campaign(seeds, jobs, &|| bar.inc(1));
+    let summary = campaign(seeds, jobs, &kind.run, &|| bar.inc(1));
     bar.finish_and_clear();
-    print_summary(&summary, begin.elapsed());
+    print_summary(kind, &summary, begin.elapsed());
     End::clean(summary.failures.is_empty())
 }
 
-fn print_summary(summary: &Summary, elapsed: Duration) {
+fn print_summary(kind: &Kind, summary: &Summary, elapsed: Duration) {
     say!(
         "{} seeds ({} of them run twice) in {:.1} s: {:.1} seeds a second",
         summary.runs,
@@ -97,6 +145,6 @@ fn print_summary(summary: &Summary, elapsed: Duration) {
     }
     for (seed, violation) in &summary.failures {
         say!("BROKEN by seed {seed}: {violation}");
-        say!("  vowmq-sim shell --seeds {seed}..{} --trace", seed + 1);
+        say!("  vowmq-sim {} --seeds {seed}..{} --trace", kind.name, seed + 1);
     }
 }
