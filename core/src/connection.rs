@@ -1,7 +1,7 @@
 //! A connection, as far as it does not depend on its protocol: what came in, what goes out, and what waits.
 
-use crate::ids::{ListenerId, Lsn, SessionId};
 use crate::amqp::{self, ConsumerId};
+use crate::ids::{ListenerId, Lsn, SessionId};
 use crate::input::{Peer, Protocol};
 use crate::limits::Limits;
 use crate::mqtt::connection::Client;

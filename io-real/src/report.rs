@@ -24,8 +24,6 @@ pub(crate) fn event(event: &Event) {
         | Event::Routed { .. }
         | Event::Delivered { .. }
         | Event::Acknowledged { .. }
-        | Event::Requeued { .. }
-        | Event::DeadLettered { .. }
         | Event::Dropped { .. } => tracing::trace!(target: "vowmq::message", "{event}"),
     }
 }

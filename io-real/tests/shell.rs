@@ -16,6 +16,7 @@ use vowmq::disk::threads::DiskThreads;
 use vowmq::recovery::{random_seed, recover};
 use vowmq::shell::{Command, Listen, Shell};
 use vowmq_core::Purpose;
+use vowmq_core::input::Protocol;
 use vowmq_core::limits::Settings;
 use vowmq_core::output::Halt;
 
@@ -92,7 +93,7 @@ impl Running {
             recovered.map_err(|refusal| refusal.to_string()).expect("an empty directory is sound");
         let mut shell = Shell::new(recovered.broker, clock);
         let (accept, accepted) = unbounded_channel();
-        shell.listen(Channel(accepted));
+        shell.listen(Channel(accepted), Protocol::Mqtt);
         let (commands, incoming) = unbounded_channel();
         let halt = spawn_local(shell.run(disk, incoming));
         Running { _place: place, accept, commands, halt }

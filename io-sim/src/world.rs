@@ -330,7 +330,12 @@ impl<'a> World<'a> {
                         .line("network", &[id.0], || format!("connection {id} of client {client} opened"));
                     self.trace.record(|to| to.arrived(id, true, 1));
                     let (connection, peer) = (id, Peer { address });
-                    self.feed(Input::Opened { connection, listener: ListenerId(0), protocol: Protocol::Mqtt, peer });
+                    self.feed(Input::Opened {
+                        connection,
+                        listener: ListenerId(0),
+                        protocol: Protocol::Mqtt,
+                        peer,
+                    });
                 }
                 Piece::Bytes(bytes) => {
                     self.trace.record(|to| to.arrived(id, true, bytes.len()));

@@ -62,7 +62,10 @@ impl Driver {
         self.connections += 1;
         let connection = ConnectionId(self.connections);
         let peer = Peer { address: ([127, 0, 0, 1], 40_000).into() };
-        self.broker.handle(self.now, Input::Opened { connection, listener: ListenerId(0), protocol: Protocol::Mqtt, peer });
+        self.broker.handle(
+            self.now,
+            Input::Opened { connection, listener: ListenerId(0), protocol: Protocol::Mqtt, peer },
+        );
         self.receive(connection, packets::connect(client, clean).into());
         connection
     }

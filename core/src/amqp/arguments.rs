@@ -90,9 +90,7 @@ impl QueueArguments {
             arguments.take(name, value).map_err(|why| format!("invalid arg '{name}': {why}"))?;
         }
         if arguments.dead_letter_key.is_some() && arguments.dead_letter_exchange.is_none() {
-            return Err(
-                "invalid arg 'x-dead-letter-routing-key': there is no x-dead-letter-exchange".into()
-            );
+            return Err("invalid arg 'x-dead-letter-routing-key': there is no x-dead-letter-exchange".into());
         }
         if arguments.quorum && arguments.max_priority > 0 {
             return Err("invalid arg 'x-max-priority': a quorum queue has no priorities".into());

@@ -30,7 +30,8 @@ pub fn key_of(topic: &str) -> Vec<u8> {
 /// The topic name of a routing key; none if it cannot be one.
 pub fn topic_of(key: &[u8]) -> Option<String> {
     let topic: Vec<u8> = key.iter().copied().map(exchanged).collect();
-    String::from_utf8(topic).ok().filter(|topic| TopicName::new(topic).is_ok())
+    let valid = |topic: &String| !topic.contains('\0') && TopicName::new(topic).is_ok();
+    String::from_utf8(topic).ok().filter(valid)
 }
 
 fn exchanged(byte: u8) -> u8 {

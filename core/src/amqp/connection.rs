@@ -9,11 +9,11 @@
 
 use super::channel::Channel;
 use super::fault::Fault;
-use super::wire::method::{connection, MethodId};
+use super::wire::method::{MethodId, connection};
 use super::wire::protocol_header::PROTOCOL_HEADER;
 use super::wire::{
-    ChannelNumber, Frame, FrameKind, FrameMax, Framed, Method, ProtocolHeader, PutMethod, ReplyCode, ShortStr,
-    Table, Value, frame,
+    ChannelNumber, Frame, FrameKind, FrameMax, Framed, Method, ProtocolHeader, PutMethod, ReplyCode,
+    ShortStr, Table, Value, frame,
 };
 use crate::broker::{Broker, Ending};
 use crate::connection::Reply;
@@ -272,7 +272,9 @@ impl Broker {
         } else if !self.peer(id).is_open() {
             let text = "a method of a channel before the connection is open";
             Err(Fault::new(ReplyCode::CommandInvalid, text))
-        } else if self.peer(id).channels.get(&number).is_none() && which != super::wire::method::channel::Open::ID {
+        } else if self.peer(id).channels.get(&number).is_none()
+            && which != super::wire::method::channel::Open::ID
+        {
             Err(Fault::new(ReplyCode::ChannelError, "expected 'channel.open'"))
         } else {
             self.channel_method(id, number, &method, frame)
@@ -314,7 +316,8 @@ impl Broker {
             _ => None,
         };
         let Some(user) = user else {
-            let text = "Login was refused: the mechanism must be PLAIN or AMQPLAIN, with a user and a password";
+            let text =
+                "Login was refused: the mechanism must be PLAIN or AMQPLAIN, with a user and a password";
             return Err(Fault { hard: true, ..Fault::refused(text) });
         };
         let capabilities = start.client_properties.get("capabilities").and_then(Value::as_table);

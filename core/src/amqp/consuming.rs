@@ -174,7 +174,12 @@ impl Broker {
         }
     }
 
-    pub(super) fn on_get(&mut self, id: ConnectionId, number: u16, get: &basic::Get<'_>) -> Result<(), Fault> {
+    pub(super) fn on_get(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        get: &basic::Get<'_>,
+    ) -> Result<(), Fault> {
         let queue = self.queue_for(id, number, get.queue)?;
         let no_ack = get.no_ack;
         let serving = self.serving_mut(queue);

@@ -107,7 +107,12 @@ impl Broker {
 
     /// Where a dead letter goes; none: nowhere. A queue that it has come through already without being rejected gets it
     /// no more: that would go on for ever.
-    fn route_dead(&self, target: &Target, content: &Content, message: &Message) -> Option<super::routing::Routed> {
+    fn route_dead(
+        &self,
+        target: &Target,
+        content: &Content,
+        message: &Message,
+    ) -> Option<super::routing::Routed> {
         let key = basic::Publish::decode(&content.method[4..]).ok()?.routing_key;
         let routed = self.route_amqp(target.vhost, &target.exchange, key.as_bytes(), &content.properties);
         let mut routed = routed?;
@@ -117,8 +122,7 @@ impl Broker {
         routed.queues.retain(|queue| {
             let name = self.state.declared(*queue).map_or("", |declared| &declared.name);
             let cycle = is_cycle(name, deaths);
-            if cycle {
-            }
+            if cycle {}
             !cycle
         });
         (!routed.queues.is_empty() || !routed.topics.is_empty()).then_some(routed)
@@ -145,7 +149,8 @@ impl Broker {
         let time = self.now.wall.0 / 1000;
         let death = Death { target: &target, reason: Reason::MaxLength, time, exchange, key };
         let content = death.content(&content.properties, content.body.clone());
-        let message_key = basic::Publish::decode(&content.method[4..]).map(|p| p.routing_key.to_short_string());
+        let message_key =
+            basic::Publish::decode(&content.method[4..]).map(|p| p.routing_key.to_short_string());
         let Ok(message_key) = message_key else { return };
         let key = message_key.as_short_str();
         let routed = self.route_amqp(vhost, &target.exchange, key.as_bytes(), &content.properties);

@@ -61,7 +61,8 @@ impl Broker {
         let name = name_of(delete.exchange);
         let vhost = self.peer(id).vhost;
         if name.is_empty() || name.starts_with("amq.") {
-            let text = format!("operation not permitted on the exchange '{name}', which every virtual host has");
+            let text =
+                format!("operation not permitted on the exchange '{name}', which every virtual host has");
             return Err(Fault::refused(text));
         }
         // As in RabbitMQ what is not there is deleted with success.
@@ -81,8 +82,8 @@ impl Broker {
     fn delete_exchange(&mut self, vhost: usize, name: &str) -> Lsn {
         let sources = self.state.exchange(vhost, name).map(|exchange| exchange.bindings.clone());
         let vhost_name = self.state.vhosts[vhost].name.clone();
-        let lsn = self
-            .commit(Record::Topology(Topology::ExchangeDeleted { vhost: vhost_name, name: name.into() }));
+        let lsn =
+            self.commit(Record::Topology(Topology::ExchangeDeleted { vhost: vhost_name, name: name.into() }));
         self.amqp.last_deletion = self.amqp.last_deletion.max(lsn);
         for binding in sources.into_iter().flatten() {
             self.unused_exchange_goes(vhost, &binding.source);
@@ -254,10 +255,12 @@ impl Broker {
         let vhost = self.peer(id).vhost;
         let name: Arc<str> = match (declare.queue.is_empty(), declare.passive) {
             (true, false) => self.generated_name().into(),
-            (true, true) => match self.channel(id, number).and_then(|channel| channel.last_queue.as_deref()) {
-                Some(last) => last.into(),
-                None => return Err(Fault::new(ReplyCode::NotFound, "no previously declared queue")),
-            },
+            (true, true) => {
+                match self.channel(id, number).and_then(|channel| channel.last_queue.as_deref()) {
+                    Some(last) => last.into(),
+                    None => return Err(Fault::new(ReplyCode::NotFound, "no previously declared queue")),
+                }
+            }
             (false, _) => name_of(declare.queue).into(),
         };
         let known = self.state.vhosts[vhost].queues.get(&*name).copied();
@@ -302,7 +305,8 @@ impl Broker {
     ) -> Result<(QueueId, Lsn), Fault> {
         let checked = QueueArguments::check(&declare.arguments).map_err(|why| about_queue(name, &why))?;
         if checked.quorum && (!declare.durable || declare.exclusive || declare.auto_delete) {
-            let why = "invalid property for a quorum queue: it must be durable, not exclusive, not auto-delete";
+            let why =
+                "invalid property for a quorum queue: it must be durable, not exclusive, not auto-delete";
             return Err(about_queue(name, why));
         }
         self.check_disk()?;

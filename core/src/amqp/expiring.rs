@@ -88,7 +88,8 @@ impl Broker {
             self.serve_queue(queue);
         }
         for _ in 0..self.settings.limits.turn_work {
-            let Some(&(at, queue)) = self.amqp.idle.first().filter(|(at, _)| *at <= self.now.monotonic) else {
+            let Some(&(at, queue)) = self.amqp.idle.first().filter(|(at, _)| *at <= self.now.monotonic)
+            else {
                 break;
             };
             self.amqp.idle.remove(&(at, queue));

@@ -7,8 +7,8 @@ use super::fault::Fault;
 use super::routing::Routed;
 use super::wire::method::basic;
 use super::wire::{
-    ChannelNumber, ContentHeader, Frame, FrameMax, Properties, Property, PutMethod, ReplyCode, ShortStr, Table,
-    content,
+    ChannelNumber, ContentHeader, Frame, FrameMax, Properties, Property, PutMethod, ReplyCode, ShortStr,
+    Table, content,
 };
 use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
@@ -40,7 +40,12 @@ impl Content {
 }
 
 impl Broker {
-    pub(super) fn begin_publish(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
+    pub(super) fn begin_publish(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        frame: &Frame,
+    ) -> Result<(), Fault> {
         let incoming = Incoming { method: frame.payload.clone(), header: None, body: Body::default() };
         if let Some(channel) = self.channel_mut(id, number) {
             channel.incoming = Some(incoming);
@@ -48,7 +53,12 @@ impl Broker {
         Ok(())
     }
 
-    pub(super) fn content_header(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
+    pub(super) fn content_header(
+        &mut self,
+        id: ConnectionId,
+        number: u16,
+        frame: &Frame,
+    ) -> Result<(), Fault> {
         let most = self.settings.limits.packet_bytes as u64;
         let header = ContentHeader::decode(&frame.payload)?;
         let Some(channel) = self.channel_mut(id, number) else {
@@ -108,7 +118,8 @@ impl Broker {
         // There is no room: it waits, and all that comes behind it.
         self.counters.parked += 1;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        connection.parked_bytes += content.method.len() + content.properties.as_bytes().len() + content.body.len();
+        connection.parked_bytes +=
+            content.method.len() + content.properties.as_bytes().len() + content.body.len();
         let Some(peer) = &mut connection.amqp else { return Ok(()) };
         peer.parked_channels.insert(number);
         if let Some(channel) = peer.channels.get_mut(&number) {
@@ -166,8 +177,7 @@ impl Broker {
         if let Some(user) = content.properties.user_id()
             && user.as_bytes() != peer.user.as_bytes()
         {
-            let text =
-                format!("user_id property set to '{user}' but authenticated user was '{}'", peer.user);
+            let text = format!("user_id property set to '{user}' but authenticated user was '{}'", peer.user);
             return Err(Fault::precondition(text));
         }
         if let Some(expiration) = content.properties.expiration()
@@ -224,7 +234,8 @@ impl Broker {
     ) -> Published {
         let publish = content.publish();
         let properties = without_bcc(&content.properties);
-        let properties = stored_properties(publish.exchange, properties.as_ref().unwrap_or(&content.properties));
+        let properties =
+            stored_properties(publish.exchange, properties.as_ref().unwrap_or(&content.properties));
         let key = publish.routing_key.as_bytes();
         let persistent = content.properties.delivery_mode() == Some(2);
         let expiration = content.properties.expiration().and_then(milliseconds);

@@ -293,8 +293,7 @@ impl Broker {
         self.take_ready(queue, ready);
         let Ready { lane, entry, returns, redelivered } = *ready;
         let message = self.state.messages.message(entry.message).expect("it was just there").clone();
-        if redelivered {
-        }
+        if redelivered {}
         let bytes = message.body().len() as u64;
         let unsettled = Unsettled { queue, lane, position: entry.position, consumer: None, returns };
         let (connection, no_ack) = match taker {
@@ -410,8 +409,7 @@ impl Broker {
             message_count: u32::try_from(left).unwrap_or(u32::MAX),
         };
         let properties = bridge::properties(message);
-        let bytes =
-            super::publishing::with_content(get.channel, &ok, &properties, message.body(), frame_max);
+        let bytes = super::publishing::with_content(get.channel, &ok, &properties, message.body(), frame_max);
         self.reply(get.connection, Lsn::NONE, Reply::Long(bytes));
     }
 

@@ -46,8 +46,8 @@ impl Broker {
             return Err(Fault::precondition("channel is not transactional"));
         };
         let most = self.log.record_bytes_max() / 2;
-        let bytes = transaction.bytes
-            + 64 * (transaction.acknowledged.len() + transaction.rejected.len()) as u64;
+        let bytes =
+            transaction.bytes + 64 * (transaction.acknowledged.len() + transaction.rejected.len()) as u64;
         if bytes > most {
             let text = format!(
                 "the transaction takes about {bytes} bytes of the log; {most} is the most (half of segment_bytes)"
@@ -69,7 +69,11 @@ impl Broker {
         for content in &messages {
             published = published.and(self.publish_in_transaction(id, number, content, &mut queues));
         }
-        queues.extend(self.acknowledged(id, number, acknowledged.into_iter().map(|(_, unsettled)| unsettled)));
+        queues.extend(self.acknowledged(
+            id,
+            number,
+            acknowledged.into_iter().map(|(_, unsettled)| unsettled),
+        ));
         self.log.close_group();
         for (_, unsettled, requeue) in rejected {
             self.rejected(id, number, [unsettled].into_iter(), requeue);

@@ -137,7 +137,8 @@ impl Broker {
 /// A confirm, with those of the same channel that stand behind it in one: a run without a gap.
 fn put_confirms(connection: &mut Connection, durable: Lsn, channel: u16, first: u64) {
     let mut tag = first;
-    while let Some(&(wait, Reply::Confirm { channel: its, tag: next, nack: false })) = connection.replies.front()
+    while let Some(&(wait, Reply::Confirm { channel: its, tag: next, nack: false })) =
+        connection.replies.front()
         && its == channel
         && next == tag + 1
         && wait <= durable

@@ -10,8 +10,8 @@ use crate::message::{Message, MessageParts, Origin};
 use crate::mqtt::packet::publish::{self, Delivery as OnWire};
 use crate::mqtt::packet::{PacketId, QoS};
 use crate::queue::Delivery;
-use crate::time::WallTime;
 use crate::routing::subscriptions::Subscriber;
+use crate::time::WallTime;
 use alloc::vec::Vec;
 use bytes::Bytes;
 

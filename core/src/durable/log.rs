@@ -12,12 +12,12 @@ use super::batch::{self, BATCH_HEADER, BatchHeader};
 use super::codec;
 pub use super::opening::Opening;
 use super::place::Place;
+pub use super::place::Placed;
 use super::preparation::{Preparation, Prepared};
 use super::record::{Begin, Record};
 use super::segment::{self, SegmentHeader};
-use super::state::image::ImageKey;
 use super::{SECTOR, whole_sectors};
-use crate::ids::{Lsn, MessageId, OpId, RecoveryCount, SegmentNumber, StoreId};
+use crate::ids::{Lsn, OpId, RecoveryCount, SegmentNumber, StoreId};
 use crate::input::{DiskError, DiskReply};
 use crate::limits::{Settings, SyncPolicy};
 use crate::marks::reached;
@@ -34,17 +34,6 @@ const BATCH_BYTES: usize = 1024 * 1024;
 
 /// Milliseconds after which an idle log writes a witness: a batch without records that says what is synced.
 const WITNESS_MS: u64 = 500;
-
-/// Something of which the log tells where it lies, once it is on disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Placed {
-    /// A message.
-    Message(MessageId),
-    /// An image.
-    Image(ImageKey),
-    /// The listing of this number of the checkpoint that is made.
-    Listing(usize),
-}
 
 /// The log.
 pub struct Log {

@@ -83,7 +83,8 @@ impl HeadersRouter {
 
     /// One binding by these arguments goes.
     pub fn unbind(&mut self, arguments: &[u8], destination: &Destination) {
-        let is_it = |(its, _, to): &(Box<[u8]>, Pattern, Destination)| **its == *arguments && to == destination;
+        let is_it =
+            |(its, _, to): &(Box<[u8]>, Pattern, Destination)| **its == *arguments && to == destination;
         if let Some(at) = self.bindings.iter().position(is_it) {
             self.bindings.remove(at);
         }
@@ -122,7 +123,8 @@ mod tests {
         };
         let (only_a, only_b) = (table(&[("a", Value::I64(1))]), table(&[("x-b", Value::text("z"))]));
         let both = table(&[("a", Value::U8(1)), ("x-b", Value::Bool(true))]);
-        let found = |kind| [&only_a, &only_b, &both, &Table::new()].map(|headers| pattern(kind).matches(headers));
+        let found =
+            |kind| [&only_a, &only_b, &both, &Table::new()].map(|headers| pattern(kind).matches(headers));
         assert_eq!(found("all"), [true, false, true, false]);
         assert_eq!(found("any"), [true, false, true, false]);
         assert_eq!(found("all-with-x"), [false, false, true, false]);

@@ -152,7 +152,14 @@ impl Broker {
         let connection = self.connections.get_mut(&id).expect("an attachment has a connection");
         let (topic, body) = (message.topic(), message.body());
         connection.send.write(topic.len() + body.len() + 16, |out| {
-            publish::put_header(out, topic.as_bytes(), delivery, redelivered, entry.delivery.retain, body.len());
+            publish::put_header(
+                out,
+                topic.as_bytes(),
+                delivery,
+                redelivered,
+                entry.delivery.retain,
+                body.len(),
+            );
         });
         connection.send.body(body, || message.body_shared());
         self.list(id);

@@ -151,6 +151,8 @@ impl Facts {
                 }
                 self.gather(image, lsn);
             }
+            // Declared queues are held against what their clients see.
+            Record::Topology(_) | Record::RangeSettled { .. } => {}
             Record::Relocated { .. } | Record::Listing(_) | Record::Checkpoint(_) => {}
         }
     }

@@ -54,7 +54,7 @@ impl Facts {
                     );
                 holds(same, "the entries are others")
             }
-            Image::Messages { .. } => Ok(()),
+            Image::Messages { .. } | Image::Exchange(_) | Image::DeclaredQueue(_) => Ok(()),
             Image::Retained { topics, .. } => {
                 let mut others =
                     topics.iter().filter(|(topic, message, _)| self.retains(topic) != Some(*message));

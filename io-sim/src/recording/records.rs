@@ -6,6 +6,7 @@ use vowmq_core::durable::batch::{self, BATCH_HEADER};
 use vowmq_core::durable::codec;
 use vowmq_core::durable::record::{Image, Publication, Record, Retain};
 use vowmq_core::durable::segment::{self, FirstSector};
+use vowmq_core::durable::topology::Topology;
 use vowmq_core::ids::{MessageId, QueueId, QueuePosition, SessionId};
 
 /// Records that are told one by one; of the others only the number.
@@ -137,6 +138,10 @@ impl Records {
                 format!("{} leaves a will: {}", key.client, message.unwrap_or_default())
             }
             Record::WillRemoved { key } => format!("the will of {} is void", key.client),
+            Record::Topology(topology) => declared(topology),
+            Record::RangeSettled { queue, from, to } => {
+                format!("queue {queue} is purged from {from} to {to}")
+            }
             Record::Relocated { message, .. } => format!("message {message} is written again"),
             Record::Image(image) => self.image(image),
             Record::Listing(places) => format!("{} images are listed", places.len()),
@@ -158,6 +163,8 @@ impl Records {
             Image::Messages { messages, .. } => format!("image of where {} messages lie", messages.len()),
             Image::Retained { topics, .. } => format!("image of what {} topics retain", topics.len()),
             Image::Will { key, .. } => format!("image of the will of {}", key.client),
+            Image::Exchange(image) => format!("image of exchange {}", image.name),
+            Image::DeclaredQueue(image) => format!("image of queue {}", image.name),
         }
     }
 
@@ -210,5 +217,16 @@ impl Records {
             }
             None => format!("{owner}: entry {position}"),
         }
+    }
+}
+
+fn declared(topology: &Topology) -> String {
+    match topology {
+        Topology::ExchangeDeclared { name, .. } => format!("exchange {name} is declared"),
+        Topology::ExchangeDeleted { name, .. } => format!("exchange {name} is deleted"),
+        Topology::QueueDeclared { name, .. } => format!("queue {name} is declared"),
+        Topology::QueueDeleted { queue } => format!("queue {queue} is deleted"),
+        Topology::Bound { binding, .. } => format!("something is bound to exchange {}", binding.source),
+        Topology::Unbound { binding, .. } => format!("a binding to exchange {} goes", binding.source),
     }
 }

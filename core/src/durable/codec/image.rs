@@ -13,7 +13,7 @@
 //!
 //! A place: segment, offset, length, checksum (4 bytes, least first).
 
-use super::{Fields, topology, put_bytes, put_key, put_message, put_number, put_numbers};
+use super::{Fields, put_bytes, put_key, put_message, put_number, put_numbers, topology};
 use crate::durable::place::Place;
 use crate::durable::record::{Begin, Checkpoint, Image, Will};
 use crate::durable::state::Owed;

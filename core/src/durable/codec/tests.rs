@@ -1,6 +1,7 @@
 //! Records of every type there and back, and bytes that are none.
 
 mod image;
+mod topology;
 
 use super::*;
 use alloc::string::String;
@@ -26,7 +27,7 @@ prop_compose! {
 }
 
 fn delivery() -> impl Strategy<Value = Delivery> {
-    prop::sample::select(Vec::from([0u8, 1, 2, 4, 5, 6]))
+    prop::sample::select(Vec::from([0u8, 1, 2, 4, 5, 6, 8, 16, 25, 26]))
         .prop_map(|byte| Delivery::from_byte(byte).expect("valid"))
 }
 
@@ -39,7 +40,8 @@ prop_compose! {
         level: u8, at in number(), expires in number(), address in text(), properties in bytes(), body in bytes(),
     ) -> Message {
         let parts = MessageParts { address: address.as_bytes(), properties: &properties, body: &body };
-        let mut message = Message::new(Origin::Mqtt3, level, WallTime(at), parts);
+        let origin = if level % 2 == 0 { Origin::Mqtt3 } else { Origin::Amqp };
+        let mut message = Message::new(origin, level, WallTime(at), parts);
         message.expires_at = WallTime(expires);
         message
     }
@@ -138,6 +140,10 @@ fn record() -> impl Strategy<Value = Record> {
         4 => image::image().prop_map(Record::Image),
         1 => prop::collection::vec(image::place(), 0..20).prop_map(Record::Listing),
         1 => image::checkpoint().prop_map(Record::Checkpoint),
+        3 => topology::topology().prop_map(Record::Topology),
+        1 => (place(), number()).prop_map(|((queue, from), to)| {
+            Record::RangeSettled { queue, from, to: QueuePosition(to) }
+        }),
     ]
 }
 
@@ -191,7 +197,7 @@ proptest! {
 
     // Broken: bytes on a damaged disk stop the broker with a panic, or take all its memory.
     #[test]
-    fn any_bytes_are_read_or_refused(kind in 0u8..28, body in bytes(), record in record(), flip in any::<prop::sample::Index>(), mask: u8) {
+    fn any_bytes_are_read_or_refused(kind in 0u8..36, body in bytes(), record in record(), flip in any::<prop::sample::Index>(), mask: u8) {
         let mut bytes = Vec::from([kind]);
         bytes.extend((body.len() as u32).to_le_bytes());
         bytes.extend(&body);

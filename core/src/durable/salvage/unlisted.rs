@@ -12,8 +12,8 @@ use crate::durable::record::{ClientKey, Image, Record};
 use crate::ids::{Lsn, QueueId, SessionId};
 use crate::queue::CHUNK;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 

@@ -101,10 +101,9 @@ impl State {
                 }
                 None => Cursor::Exchanges(0, None),
             },
-            Cursor::Exchanges(..)
-            | Cursor::Declared(..)
-            | Cursor::LanesBehind(..)
-            | Cursor::Lanes(..) => self.step_declared(cursor, room, spots),
+            Cursor::Exchanges(..) | Cursor::Declared(..) | Cursor::LanesBehind(..) | Cursor::Lanes(..) => {
+                self.step_declared(cursor, room, spots)
+            }
             Cursor::Contents(after) => match first_behind(&self.clients, after) {
                 Some((key, id)) if self.is_durable_session(*id) => {
                     spots.push(Spot::Subscriptions(*id));

@@ -49,7 +49,8 @@ impl State {
         if let Some(session) = self.clients.values().find(owns) {
             return self.sessions.get(session).map(|session| session.key.clone());
         }
-        let its = |(id, declared): &(QueueId, &DeclaredQueue)| lanes(*id, &declared.spec).any(|lane| lane == queue);
+        let its =
+            |(id, declared): &(QueueId, &DeclaredQueue)| lanes(*id, &declared.spec).any(|lane| lane == queue);
         let all = self.vhosts.iter().flat_map(|vhost| vhost.queues.values());
         let (_, declared) = all.filter_map(|id| Some((*id, self.declared(*id)?))).find(its)?;
         let vhost = self.vhosts[declared.vhost].name.clone();
@@ -75,9 +76,9 @@ impl State {
             let queued = home.queue.iter().filter(|entry| entry.stage == Stage::Queued);
             let mut missing = queued.filter(|entry| is_missing(entry.message)).peekable();
             let Some(owner) = missing.peek().and_then(|_| self.owner(lane)) else { continue };
-            found.extend(missing.map(|entry| {
-                (entry.message, Referrer::Entry(owner.clone(), lane, entry.position))
-            }));
+            found.extend(
+                missing.map(|entry| (entry.message, Referrer::Entry(owner.clone(), lane, entry.position))),
+            );
         }
         for (number, vhost) in self.vhosts.iter().enumerate() {
             for (topic, retained) in vhost.retained.iter().filter(|(_, r)| is_missing(r.message)) {

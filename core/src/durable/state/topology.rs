@@ -271,13 +271,7 @@ impl State {
         }
     }
 
-    pub(super) fn settle_range(
-        &mut self,
-        queue: QueueId,
-        from: QueuePosition,
-        to: QueuePosition,
-        lsn: Lsn,
-    ) {
+    pub(super) fn settle_range(&mut self, queue: QueueId, from: QueuePosition, to: QueuePosition, lsn: Lsn) {
         let Some(home) = self.queues.get(&queue) else {
             return assert!(self.restoring, "only queues that exist settle");
         };
@@ -290,7 +284,8 @@ impl State {
     pub(super) fn predeclared(hash_key: u64) -> BTreeMap<Arc<str>, Exchange> {
         let exchange = |(name, kind): (&str, ExchangeKind)| {
             let (durable, auto_delete, internal, delays) = (true, false, false, false);
-            let spec = ExchangeSpec { kind, durable, auto_delete, internal, delays, arguments: Box::default() };
+            let spec =
+                ExchangeSpec { kind, durable, auto_delete, internal, delays, arguments: Box::default() };
             let mut exchange = Exchange::new(spec, None, Lsn::NONE, hash_key);
             // It needs no image before something changes.
             exchange.page = Page::default();

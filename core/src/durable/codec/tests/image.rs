@@ -42,7 +42,15 @@ prop_compose! {
 }
 
 pub fn image() -> impl Strategy<Value = Image> {
-    prop_oneof![session(), subscriptions(), a_queue(), messages(), retained(), will()]
+    prop_oneof![
+        session(),
+        subscriptions(),
+        a_queue(),
+        messages(),
+        retained(),
+        will(),
+        super::topology::image()
+    ]
 }
 
 fn qos() -> impl Strategy<Value = QoS> {
