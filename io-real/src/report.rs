@@ -20,6 +20,8 @@ pub(crate) fn event(event: &Event) {
         Event::SegmentOpened { .. } | Event::CheckpointComplete { .. } => tracing::debug!("{event}"),
         Event::AmqpFault { .. } => tracing::info!("{event}"),
         Event::Received { .. }
+        | Event::Requeued { .. }
+        | Event::DeadLettered { .. }
         | Event::Stored { .. }
         | Event::Routed { .. }
         | Event::Delivered { .. }

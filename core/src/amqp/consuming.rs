@@ -137,6 +137,11 @@ impl Broker {
         Ok(())
     }
 
+    /// Whether it is the address for direct replies, or one that somebody waits at.
+    pub(super) fn is_reply_address(&self, name: &[u8]) -> bool {
+        name == DIRECT_REPLY_TO || self.amqp.reply_addresses.contains_key(name)
+    }
+
     pub(super) fn on_cancel(
         &mut self,
         id: ConnectionId,

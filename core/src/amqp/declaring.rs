@@ -28,6 +28,9 @@ impl Broker {
         declare: &exchange::Declare<'_>,
     ) -> Result<(), Fault> {
         let name = name_of(declare.exchange);
+        if name.is_empty() {
+            return Err(not_on_default());
+        }
         let vhost = self.peer(id).vhost;
         let known = self.state.exchange(vhost, name);
         let wait = match known {
@@ -60,10 +63,13 @@ impl Broker {
     ) -> Result<(), Fault> {
         let name = name_of(delete.exchange);
         let vhost = self.peer(id).vhost;
-        if name.is_empty() || name.starts_with("amq.") {
-            let text =
-                format!("operation not permitted on the exchange '{name}', which every virtual host has");
-            return Err(Fault::refused(text));
+        if name.is_empty() {
+            return Err(not_on_default());
+        }
+        if name.starts_with("amq.") {
+            return Err(Fault::refused(format!(
+                "deletion of system exchange '{name}' in vhost '/' not allowed"
+            )));
         }
         // As in RabbitMQ what is not there is deleted with success.
         let wait = match self.state.exchange(vhost, name) {
@@ -130,7 +136,7 @@ impl Broker {
     fn exchange_destination(&self, id: ConnectionId, name: ShortStr<'_>) -> Result<Destination, Fault> {
         let name = name_of(name);
         if name.is_empty() {
-            return Err(Fault::refused("operation not permitted on the default exchange"));
+            return Err(not_on_default());
         }
         let exchanges = &self.state.vhosts[self.peer(id).vhost].exchanges;
         let found = exchanges.get_key_value(name).map(|(name, _)| Destination::Exchange(Arc::clone(name)));
@@ -228,7 +234,7 @@ impl Broker {
         let vhost = self.peer(id).vhost;
         let name = name_of(source);
         if name.is_empty() {
-            return Err(Fault::refused("operation not permitted on the default exchange"));
+            return Err(not_on_default());
         }
         let exchanges = &self.state.vhosts[vhost].exchanges;
         let (source, _) = exchanges.get_key_value(name).ok_or_else(|| Fault::no("exchange", name))?;
@@ -252,6 +258,14 @@ impl Broker {
         number: u16,
         declare: &queue::Declare<'_>,
     ) -> Result<(), Fault> {
+        if self.is_reply_address(declare.queue.as_bytes()) {
+            let (queue, message_count, consumer_count) = (declare.queue, 0, 1);
+            if !declare.no_wait {
+                let ok = queue::DeclareOk { queue, message_count, consumer_count };
+                self.answer(id, number, Lsn::NONE, &ok);
+            }
+            return Ok(());
+        }
         let vhost = self.peer(id).vhost;
         let name: Arc<str> = match (declare.queue.is_empty(), declare.passive) {
             (true, false) => self.generated_name().into(),
@@ -357,12 +371,8 @@ impl Broker {
             ));
         }
         let before = Table::decode(&spec.arguments).unwrap_or_default();
-        match arguments::difference(&before, &declare.arguments) {
-            Some(argument) => Err(Fault::precondition(format!(
-                "inequivalent arg '{argument}' for queue '{name}' in vhost '/': the queue is there with another value"
-            ))),
-            None => Ok(()),
-        }
+        let difference = arguments::difference(&before, &declare.arguments);
+        difference.map_or(Ok(()), |difference| Err(difference.fault("queue", name)))
     }
 
     fn generated_name(&mut self) -> String {
@@ -377,6 +387,10 @@ impl Broker {
             false => Ok(()),
         }
     }
+}
+
+fn not_on_default() -> Fault {
+    Fault::refused("operation not permitted on the default exchange")
 }
 
 fn about_queue(name: &str, why: &str) -> Fault {
@@ -447,8 +461,6 @@ fn same_exchange(
         }
     }
     let before = Table::decode(&known.arguments).unwrap_or_default();
-    match arguments::difference(&before, table) {
-        Some(argument) => Err(differs(&argument, "another value", "what it was declared with")),
-        None => Ok(()),
-    }
+    let difference = arguments::difference(&before, table);
+    difference.map_or(Ok(()), |difference| Err(difference.fault("exchange", name)))
 }

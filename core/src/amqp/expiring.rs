@@ -31,7 +31,7 @@ impl Broker {
         } else if declared.arguments.message_ttl_ms.is_some() || ready.entry.delivery.expires {
             match self.expires_at(queue, ready) {
                 None => return self.read_for_expiry(queue, ready),
-                Some(at) if at <= self.now.wall => Reason::Expired,
+                Some(at) if at <= self.now.wall && !self.is_taken_at_once(queue, ready) => Reason::Expired,
                 Some(_) => return Leaving::Stays,
             }
         } else {
@@ -40,6 +40,13 @@ impl Broker {
         self.take_ready(queue, ready);
         self.dead_letter(queue, ready.lane, &ready.entry, reason);
         Leaving::Left
+    }
+
+    /// What has no time at all goes to who can take it as it comes, and expires otherwise: also when it comes back.
+    fn is_taken_at_once(&mut self, queue: QueueId, ready: &Ready) -> bool {
+        let message = self.state.messages.message(ready.entry.message);
+        let no_time = message.map(|message| message.published_at) == self.expires_at(queue, ready);
+        no_time && !ready.redelivered && self.next_taker(queue).is_some()
     }
 
     fn read_for_expiry(&mut self, queue: QueueId, ready: &Ready) -> Leaving {
