@@ -96,10 +96,6 @@ impl QueueArguments {
         if arguments.quorum && arguments.max_priority > 0 {
             return Err("invalid arg 'x-max-priority': a quorum queue has no priorities".into());
         }
-        let no_target = arguments.dead_letter_exchange.is_none();
-        if arguments.overflow == QueueOverflow::RejectPublishDeadLetter && no_target {
-            return Err("invalid arg 'x-overflow': reject-publish-dlx needs an x-dead-letter-exchange".into());
-        }
         Ok(arguments)
     }
 

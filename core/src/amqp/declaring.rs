@@ -125,7 +125,7 @@ impl Broker {
         number: u16,
         unbind: &exchange::Unbind<'_>,
     ) -> Result<(), Fault> {
-        let to = self.exchange_destination(id, unbind.destination)?;
+        let to = self.exchange_destination(id, unbind.destination);
         let wait = self.unbind(id, to, unbind.source, unbind.routing_key, &unbind.arguments)?;
         if !unbind.no_wait {
             self.answer(id, number, wait, &exchange::UnbindOk {});
@@ -165,8 +165,7 @@ impl Broker {
         number: u16,
         unbind: &queue::Unbind<'_>,
     ) -> Result<(), Fault> {
-        let queue = self.queue_for(id, number, unbind.queue)?;
-        let to = Destination::Queue(queue);
+        let to = self.queue_for(id, number, unbind.queue).map(Destination::Queue);
         let wait = self.unbind(id, to, unbind.exchange, unbind.routing_key, &unbind.arguments)?;
         self.answer(id, number, wait, &queue::UnbindOk {});
         Ok(())
@@ -206,14 +205,18 @@ impl Broker {
     fn unbind(
         &mut self,
         id: ConnectionId,
-        to: Destination,
+        to: Result<Destination, Fault>,
         source: ShortStr<'_>,
         key: ShortStr<'_>,
         table: &Table,
     ) -> Result<Lsn, Fault> {
-        let (vhost, binding) = self.binding(id, source, key, table)?;
+        let found = to.and_then(|to| Ok((to, self.binding(id, source, key, table)?)));
+        let (to, (vhost, binding)) = match found {
+            // As in RabbitMQ what is not there is unbound with success.
+            Err(fault) if fault.code == ReplyCode::NotFound => return Ok(self.amqp.last_deletion),
+            found => found?,
+        };
         let (bound, changed) = self.bindings_of(vhost, &to, &binding);
-        // As in RabbitMQ what is not bound is unbound with success.
         if !bound {
             return Ok(changed);
         }
@@ -347,6 +350,16 @@ impl Broker {
     fn same_queue(&self, name: &str, queue: QueueId, declare: &queue::Declare<'_>) -> Result<(), Fault> {
         let Some(declared) = self.state.declared(queue) else { return Ok(()) };
         let spec = &declared.spec;
+        if declare.exclusive != spec.exclusive {
+            return Err(Fault::new(
+                ReplyCode::ResourceLocked,
+                format!(
+                    "cannot obtain exclusive access to locked queue '{name}' in vhost '/'. It could be originally \
+                     declared on another connection or the exclusive property value does not match that of the \
+                     original declaration."
+                ),
+            ));
+        }
         QueueArguments::check(&declare.arguments).map_err(|why| about_queue(name, &why))?;
         let flags = [
             ("durable", declare.durable, spec.durable),
@@ -359,16 +372,6 @@ impl Broker {
                      '{current}'"
                 )));
             }
-        }
-        if declare.exclusive != spec.exclusive {
-            return Err(Fault::new(
-                ReplyCode::ResourceLocked,
-                format!(
-                    "cannot obtain exclusive access to locked queue '{name}' in vhost '/'. It could be originally \
-                     declared on another connection or the exclusive property value does not match that of the \
-                     original declaration."
-                ),
-            ));
         }
         let before = Table::decode(&spec.arguments).unwrap_or_default();
         let difference = arguments::difference(&before, &declare.arguments);

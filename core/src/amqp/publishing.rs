@@ -7,8 +7,8 @@ use super::fault::Fault;
 use super::routing::Routed;
 use super::wire::method::basic;
 use super::wire::{
-    ChannelNumber, ContentHeader, Frame, FrameMax, Properties, Property, PutMethod, ReplyCode, ShortStr,
-    Table, Value, content,
+    ChannelNumber, ContentHeader, Frame, FrameMax, Properties, PutMethod, ReplyCode, ShortStr, Table, Value,
+    content,
 };
 use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
@@ -394,10 +394,7 @@ fn without_bcc(properties: &Properties) -> Option<Properties> {
     properties.header("BCC")?;
     let mut headers: Table = properties.headers()?;
     headers.remove(ShortStr::literal("BCC"));
-    Some(match headers.is_empty() {
-        true => properties.edit().remove(Property::Headers).build(),
-        false => properties.edit().set_headers(headers).build(),
-    })
+    Some(properties.edit().set_headers(headers).build())
 }
 
 /// A method with content, all frames.

@@ -119,8 +119,11 @@ impl Broker {
     }
 
     pub(super) fn add_to_serving(&mut self, queue: QueueId, consumer: ConsumerId, priority: i64) {
+        let single = self.state.declared(queue).is_some_and(|d| d.arguments.single_active_consumer);
         let serving = self.serving_mut(queue);
         let at = serving.consumers.partition_point(|(other, _)| *other >= priority);
+        // Who is active alone stays so, whoever comes.
+        let at = if single { at.max(serving.consumers.len().min(1)) } else { at };
         serving.consumers.insert(at, (priority, consumer));
         self.touch_queue(queue);
     }
@@ -235,7 +238,7 @@ impl Broker {
         }
     }
 
-    pub(super) fn next_taker(&mut self, queue: QueueId) -> Option<Taker> {
+    pub(super) fn next_taker(&self, queue: QueueId) -> Option<Taker> {
         let single = self.state.declared(queue)?.arguments.single_active_consumer;
         let serving = self.amqp.serving.get(&queue)?;
         if let Some(get) = serving.gets.front() {
@@ -302,6 +305,7 @@ impl Broker {
         let (connection, no_ack) = match taker {
             Taker::Get(get) => {
                 self.serving_mut(queue).gets.pop_front();
+                self.get_is_answered(queue, get);
                 self.give_to_get(get, unsettled, &message, redelivered, count);
                 (get.connection, get.no_ack)
             }
@@ -427,6 +431,7 @@ impl Broker {
     /// There is nothing: who asked is told so.
     fn answer_empty(&mut self, queue: QueueId) {
         while let Some(get) = self.amqp.serving.get_mut(&queue).and_then(|serving| serving.gets.pop_front()) {
+            self.get_is_answered(queue, &get);
             self.answer(get.connection, get.channel, Lsn::NONE, &basic::GetEmpty {});
         }
     }

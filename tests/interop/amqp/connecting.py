@@ -282,6 +282,17 @@ class Connecting(WireCase):
         wire.expect(pamqp.header.ContentHeader)
         self.assertEqual(wire.expect(ContentBody).value, b"ab")
 
+    def test_channel_that_goes_before_its_get_is_answered(self):
+        channel = self.channel(confirms=True)
+        channel.queue_declare("q", durable=True)
+        for number in range(20):
+            self.publish(channel, "q", str(number), delivery_mode=2)
+            wire = self.wire().opened()
+            get = commands.Basic.Get(queue="q", no_ack=False)
+            wire.send(1, get, commands.Channel.Close(200, "", 0, 0), commands.Channel.Open())
+            wire.socket.close()
+        self.assertEqual([int(body) for body in self.bodies(channel, "q", 20)], list(range(20)))
+
     def test_no_wait(self):
         wire = self.wire().opened()
         wire.send(
@@ -350,11 +361,13 @@ class LowOnDisk(WireCase):
 
     def test_publishers_are_told_and_everything_else_goes_on(self):
         wire = self.wire(capabilities={"connection.blocked": True}).opened()
-        wire.send(1, commands.Queue.Declare(queue="q"), commands.Basic.Consume(queue="q", no_ack=True))
+        declare = commands.Queue.Declare(queue="q", durable=True)
+        wire.send(1, declare, commands.Basic.Consume(queue="q", no_ack=True))
         kinds = [wire.next()[1] for _ in range(2 + (not wire.blocked))]
         reasons = [frame.reason for frame in kinds if isinstance(frame, commands.Connection.Blocked)]
         self.assertEqual(reasons, [] if wire.blocked else ["low on disk"])
-        wire.send(1, commands.Basic.Publish(routing_key="q"), content(b"held"), ContentBody(b"held"))
+        publish = commands.Basic.Publish(routing_key="q")
+        wire.send(1, publish, content(b"held", delivery_mode=2), ContentBody(b"held"))
         wire.send(2, commands.Channel.Open())
         wire.expect(commands.Channel.OpenOk)
         wire.send(2, commands.Queue.Declare(queue="q", passive=True))

@@ -242,6 +242,9 @@ class Declaring(Case):
             self.refused(404, text, channel, lambda: deed(channel))
         channel = self.channel()
         channel.queue_unbind("q", "amq.direct", "never bound")
+        channel.queue_unbind("none", "amq.direct", "k")
+        channel.queue_unbind("q", "none", "k")
+        channel.exchange_unbind("none", "amq.direct", "k")
         channel.exchange_delete("none")
 
     def test_queue_expires(self):

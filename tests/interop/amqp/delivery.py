@@ -177,6 +177,19 @@ class Delivery(Case):
         self.quiet(channels[2])
         self.assertEqual(got[2], [])
 
+    def test_single_active_consumer_stays_whoever_comes(self):
+        first, second = self.channel(), self.channel()
+        first.queue_declare("q", arguments={"x-single-active-consumer": True})
+        one, _ = self.consume(first, "q", auto_ack=True)
+        two, _ = self.consume(second, "q", auto_ack=True, arguments={"x-priority": 10})
+        self.fill(self.channel(), "q", range(3))
+        self.pump(first, lambda: len(one) == 3)
+        self.quiet(second)
+        self.assertEqual(two, [])
+        third = self.channel()
+        text = "queue 'q' in vhost '/' in exclusive use"
+        self.refused(403, text, third, lambda: self.consume(third, "q", exclusive=True))
+
     def test_exclusive_consumer(self):
         channel, other = self.channel(), self.channel()
         channel.queue_declare("q")
@@ -221,9 +234,11 @@ class Delivery(Case):
             lambda c: c.basic_nack(7),
             lambda c: c.basic_reject(9),
             lambda c: c.basic_ack(5, multiple=True),
+            lambda c: (c.basic_get("full"), c.basic_get("full"), c.basic_ack(2), c.basic_ack(2, multiple=True)),
         ):
             channel = self.channel()
-            channel.queue_declare("q")
+            channel.queue_declare("full")
+            self.fill(self.channel(), "full", range(2))
             self.refused(406, "unknown delivery tag", channel, lambda: deed(channel))
         channel = self.channel()
         channel.basic_ack(0, multiple=True)

@@ -193,6 +193,15 @@ class Leaving(Case):
         self.publish(channel, "work", "out")
         self.assertEqual(self.bodies(channel, "dead", 1), ["out"])
 
+    def test_what_goes_straight_to_a_consumer_takes_no_place(self):
+        channel, other = self.channel(confirms=True), self.channel()
+        channel.queue_declare("narrow", arguments={"x-max-length": 0})
+        channel.queue_declare("light", durable=True, arguments={"x-max-length-bytes": 3})
+        for queue in ("narrow", "light"):
+            got, _ = self.consume(other, queue)
+            self.publish(channel, queue, "more than that", delivery_mode=2)
+            self.pump(other, lambda: got)
+
     def test_delivery_limit(self):
         channel = self.channel(confirms=True)
         self.with_dead_letters(channel, "work", **{"x-queue-type": "quorum", "x-delivery-limit": 2})

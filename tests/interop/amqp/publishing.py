@@ -29,6 +29,11 @@ class Publishing(Case):
         self.assertEqual((method.exchange, method.routing_key, properties.message_id), ("", "nowhere", "m"))
         self.assertEqual((body, type(confirm), confirm.delivery_tag), (b"back", pika.spec.Basic.Ack, 1))
 
+    def test_mandatory_to_the_topic_exchange(self):
+        channel = self.channel(confirms=True)
+        with self.assertRaises(pika.exceptions.UnroutableError):
+            self.publish(channel, "a.b", exchange="amq.topic", mandatory=True)
+
     def test_mandatory_that_arrives_is_not_returned(self):
         channel = self.channel(confirms=True)
         channel.queue_declare("q")
@@ -204,6 +209,18 @@ class Publishing(Case):
         channel.close()
         other = self.channel()
         self.assertEmpty(other, "in")
+
+    def test_what_was_not_committed_goes_back_with_its_channel(self):
+        channel = self.channel()
+        channel.queue_declare("in")
+        for number in range(3):
+            self.publish(channel, "in", str(number))
+        channel.tx_select()
+        self.take(channel, "in", 3, ack=False)
+        channel.basic_ack(1)
+        channel.basic_nack(2, requeue=False)
+        channel.close()
+        self.assertEqual(self.bodies(self.channel(), "in", 3), ["0", "1", "2"])
 
     def test_confirm_and_transaction_exclude_each_other(self):
         channel = self.channel(confirms=True)
