@@ -73,8 +73,10 @@ pub fn workspace() -> &'static Path {
 /// A running broker. Killed when dropped.
 pub struct Vowmq {
     child: Child,
-    /// Where it listens.
+    /// Where it listens for MQTT.
     pub address: SocketAddr,
+    /// Where it listens for AMQP, if its arguments say that it should.
+    pub amqp: Option<SocketAddr>,
     /// What it said of its recovery.
     pub recovered: String,
 }
@@ -99,11 +101,13 @@ impl Vowmq {
             .spawn()
             .expect("the broker can be started");
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut broker = Vowmq { child, address, recovered: String::new() };
+        let mut broker = Vowmq { child, address, amqp: None, recovered: String::new() };
         let lines = BufReader::new(broker.child.stdout.take().expect("its output is piped")).lines();
         for line in lines.map_while(Result::ok) {
             if let Some(address) = line.strip_prefix("listening mqtt ") {
                 broker.address = address.parse().expect("an address");
+            } else if let Some(address) = line.strip_prefix("listening amqp ") {
+                broker.amqp = address.parse().ok();
             } else if line.starts_with("recovered ") {
                 broker.recovered = line;
             } else if line == "ready" {

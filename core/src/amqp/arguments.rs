@@ -1,5 +1,6 @@
 //! The arguments of exchanges and queues, as RabbitMQ's clients write them: what each means, and which are refused.
 
+use super::fault::Fault;
 use super::wire::{Table, Value};
 use alloc::boxed::Box;
 use alloc::format;
@@ -95,10 +96,6 @@ impl QueueArguments {
         if arguments.quorum && arguments.max_priority > 0 {
             return Err("invalid arg 'x-max-priority': a quorum queue has no priorities".into());
         }
-        let no_target = arguments.dead_letter_exchange.is_none();
-        if arguments.overflow == QueueOverflow::RejectPublishDeadLetter && no_target {
-            return Err("invalid arg 'x-overflow': reject-publish-dlx needs an x-dead-letter-exchange".into());
-        }
         Ok(arguments)
     }
 
@@ -182,15 +179,53 @@ fn text(value: &Value) -> Result<&str, String> {
     value.as_str().filter(|text| text.len() <= 255).ok_or_else(|| "it must be a text".into())
 }
 
-/// Whether RabbitMQ takes both tables for the same declaration; else the first argument that differs.
-pub fn difference(before: &Table, now: &Table) -> Option<String> {
-    let differs = |left: &Table, right: &Table| {
-        let known = |name: &str| name.starts_with("x-") || name == "alternate-exchange";
-        left.iter().find_map(|(name, value)| {
-            let name = name.as_str().filter(|name| known(name))?;
-            let other = right.get(name);
-            (!other.is_some_and(|other| other.is_equivalent(value))).then(|| String::from(name))
-        })
+/// An argument of a declaration that is not what it was.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    argument: String,
+    current: Option<Value>,
+    received: Option<Value>,
+}
+
+impl Difference {
+    /// 406, in RabbitMQ's words.
+    pub fn fault(&self, what: &str, name: &str) -> Fault {
+        let Difference { argument, current, received } = self;
+        let both = current.is_some() && received.is_some();
+        let said = |value: &Option<Value>| match value {
+            None => String::from("none"),
+            Some(value) if both => format!("'{}'", shown(value)),
+            Some(value) => format!("the value '{}' of type '{}'", shown(value), value.type_name()),
+        };
+        let (received, current) = (said(received), said(current));
+        Fault::precondition(format!(
+            "inequivalent arg '{argument}' for {what} '{name}' in vhost '/': received {received} but current is {current}"
+        ))
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match (value.as_str(), value.as_integer(), value.as_bool()) {
+        (Some(text), _, _) => text.into(),
+        (_, Some(number), _) => format!("{number}"),
+        (_, _, Some(flag)) => format!("{flag}"),
+        _ => String::from("..."),
+    }
+}
+
+/// Whether RabbitMQ takes both tables for the same declaration; else the first argument that differs. A classic queue is
+/// what a queue is when nothing is said.
+pub(crate) fn difference(before: &Table, now: &Table) -> Option<Difference> {
+    let known = |name: &str| name.starts_with("x-") || name == "alternate-exchange";
+    let names = before.iter().chain(now.iter()).filter_map(|(name, _)| name.as_str());
+    let differs = |name: &&str| match (before.get(name), now.get(name)) {
+        (Some(before), Some(now)) => !before.is_equivalent(now),
+        (Some(one), None) | (None, Some(one)) => *name != "x-queue-type" || one.as_str() != Some("classic"),
+        (None, None) => false,
     };
-    differs(before, now).or_else(|| differs(now, before))
+    names.filter(|name| known(name)).find(differs).map(|name| Difference {
+        argument: name.into(),
+        current: before.get(name).cloned(),
+        received: now.get(name).cloned(),
+    })
 }

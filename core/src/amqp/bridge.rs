@@ -7,7 +7,8 @@
 //!
 //! What an MQTT client publishes goes to what is bound to `amq.topic`; what reaches `amq.topic` goes to MQTT's subscribers.
 //! Nothing comes back to where it came from. A routing key that cannot be a topic name (with `+`, `#` or NUL, not UTF-8, or
-//! empty) reaches no subscriber, and is counted.
+//! empty) reaches no subscriber, and a topic name that is longer than the 255 bytes of a routing key reaches no AMQP queue:
+//! both are counted.
 
 use super::wire::{Properties, PropertiesBuilder, Table, Value};
 use crate::message::{Message, Origin};
@@ -22,7 +23,7 @@ pub const RETAIN_HEADER: &str = "x-mqtt-retain";
 /// The header that carries an MQTT publisher's QoS, as RabbitMQ writes it.
 const QOS_HEADER: &str = "x-mqtt-publish-qos";
 
-/// The routing key of a topic name. It may be longer than AMQP can say: then no client can bind to it but by wildcards.
+/// The routing key of a topic name, as long as that.
 pub fn key_of(topic: &str) -> Vec<u8> {
     topic.bytes().map(exchanged).collect()
 }

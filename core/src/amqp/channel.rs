@@ -7,6 +7,7 @@ use super::wire::Properties;
 use crate::ids::{QueueId, QueuePosition};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 
 /// A channel.
@@ -38,6 +39,8 @@ pub(crate) struct Channel {
     pub transaction: Option<Transaction>,
     /// The consumer of direct replies, by name, and the address of it.
     pub replies: Option<(Box<[u8]>, Box<[u8]>)>,
+    /// Queues that it has asked for a message, and has no answer yet.
+    pub gets: Vec<QueueId>,
     /// The client wants no deliveries now.
     pub stopped: bool,
 }

@@ -28,7 +28,7 @@ use alloc::string::String;
 use bytes::{Bytes, BytesMut};
 
 /// What we offer in Tune: frames of 128 KiB, 2047 channels, a heartbeat a minute, as RabbitMQ does.
-const FRAME_MAX: FrameMax = FrameMax::new(131_072).expect("more than the least");
+pub(super) const FRAME_MAX: FrameMax = FrameMax::new(131_072).expect("more than the least");
 const CHANNEL_MAX: u16 = 2047;
 const HEARTBEAT_S: u16 = 60;
 

@@ -42,8 +42,12 @@ impl Broker {
         }
         let queue = self.queue_for(id, number, consume.queue)?;
         let tag = self.consumer_tag(id, number, consume.consumer_tag)?;
+        let single = self.state.declared(queue).is_some_and(|d| d.arguments.single_active_consumer);
         let serving = self.serving_mut(queue);
-        if serving.exclusive_consumer || (consume.exclusive && serving.has_consumers()) {
+        if serving.exclusive_consumer
+            || (consume.exclusive && single)
+            || (consume.exclusive && serving.has_consumers())
+        {
             let name = self.state.declared(queue).map_or("", |declared| &declared.name);
             let text = format!("queue '{name}' in vhost '/' in exclusive use");
             return Err(Fault::refused(text));
@@ -137,6 +141,11 @@ impl Broker {
         Ok(())
     }
 
+    /// Whether it is the address for direct replies, or one that somebody waits at.
+    pub(super) fn is_reply_address(&self, name: &[u8]) -> bool {
+        name == DIRECT_REPLY_TO || self.amqp.reply_addresses.contains_key(name)
+    }
+
     pub(super) fn on_cancel(
         &mut self,
         id: ConnectionId,
@@ -184,9 +193,21 @@ impl Broker {
         let no_ack = get.no_ack;
         let serving = self.serving_mut(queue);
         serving.gets.push_back(Get { connection: id, channel: number, no_ack });
+        if let Some(channel) = self.channel_mut(id, number) {
+            channel.gets.push(queue);
+        }
         self.touch_queue(queue);
         self.serve_queue(queue);
         Ok(())
+    }
+
+    /// Who asked is answered, or is about to be.
+    pub(super) fn get_is_answered(&mut self, queue: QueueId, get: &Get) {
+        if let Some(channel) = self.channel_mut(get.connection, get.channel)
+            && let Some(at) = channel.gets.iter().position(|asked| *asked == queue)
+        {
+            channel.gets.remove(at);
+        }
     }
 
     /// The queue of that name, or the last that the channel declared; this connection must be allowed to use it.

@@ -4,7 +4,7 @@
 use super::publishing::{Content, name_of};
 use super::wire::method::basic;
 use super::wire::{Properties, Property, ShortStr, Table, Value};
-use super::{bridge, connection};
+use super::{bridge, connection, presenting};
 use crate::broker::Broker;
 use crate::broker::fetching::Reader;
 use crate::broker::publishing::Published;
@@ -201,7 +201,8 @@ impl Death<'_> {
         };
         let frame = connection::encoded(1, &publish);
         let payload = Bytes::copy_from_slice(&frame[7..frame.len() - 1]);
-        Content { method: payload, properties: builder.build(), body }
+        let most = connection::FRAME_MAX.get() as usize;
+        Content { method: payload, properties: presenting::within(builder.build(), most), body }
     }
 
     /// One entry a queue and reason, the newest first; the first death is remembered for ever.

@@ -28,6 +28,9 @@ impl Broker {
         declare: &exchange::Declare<'_>,
     ) -> Result<(), Fault> {
         let name = name_of(declare.exchange);
+        if name.is_empty() {
+            return Err(not_on_default());
+        }
         let vhost = self.peer(id).vhost;
         let known = self.state.exchange(vhost, name);
         let wait = match known {
@@ -60,10 +63,13 @@ impl Broker {
     ) -> Result<(), Fault> {
         let name = name_of(delete.exchange);
         let vhost = self.peer(id).vhost;
-        if name.is_empty() || name.starts_with("amq.") {
-            let text =
-                format!("operation not permitted on the exchange '{name}', which every virtual host has");
-            return Err(Fault::refused(text));
+        if name.is_empty() {
+            return Err(not_on_default());
+        }
+        if name.starts_with("amq.") {
+            return Err(Fault::refused(format!(
+                "deletion of system exchange '{name}' in vhost '/' not allowed"
+            )));
         }
         // As in RabbitMQ what is not there is deleted with success.
         let wait = match self.state.exchange(vhost, name) {
@@ -119,7 +125,7 @@ impl Broker {
         number: u16,
         unbind: &exchange::Unbind<'_>,
     ) -> Result<(), Fault> {
-        let to = self.exchange_destination(id, unbind.destination)?;
+        let to = self.exchange_destination(id, unbind.destination);
         let wait = self.unbind(id, to, unbind.source, unbind.routing_key, &unbind.arguments)?;
         if !unbind.no_wait {
             self.answer(id, number, wait, &exchange::UnbindOk {});
@@ -130,7 +136,7 @@ impl Broker {
     fn exchange_destination(&self, id: ConnectionId, name: ShortStr<'_>) -> Result<Destination, Fault> {
         let name = name_of(name);
         if name.is_empty() {
-            return Err(Fault::refused("operation not permitted on the default exchange"));
+            return Err(not_on_default());
         }
         let exchanges = &self.state.vhosts[self.peer(id).vhost].exchanges;
         let found = exchanges.get_key_value(name).map(|(name, _)| Destination::Exchange(Arc::clone(name)));
@@ -159,8 +165,7 @@ impl Broker {
         number: u16,
         unbind: &queue::Unbind<'_>,
     ) -> Result<(), Fault> {
-        let queue = self.queue_for(id, number, unbind.queue)?;
-        let to = Destination::Queue(queue);
+        let to = self.queue_for(id, number, unbind.queue).map(Destination::Queue);
         let wait = self.unbind(id, to, unbind.exchange, unbind.routing_key, &unbind.arguments)?;
         self.answer(id, number, wait, &queue::UnbindOk {});
         Ok(())
@@ -200,14 +205,18 @@ impl Broker {
     fn unbind(
         &mut self,
         id: ConnectionId,
-        to: Destination,
+        to: Result<Destination, Fault>,
         source: ShortStr<'_>,
         key: ShortStr<'_>,
         table: &Table,
     ) -> Result<Lsn, Fault> {
-        let (vhost, binding) = self.binding(id, source, key, table)?;
+        let found = to.and_then(|to| Ok((to, self.binding(id, source, key, table)?)));
+        let (to, (vhost, binding)) = match found {
+            // As in RabbitMQ what is not there is unbound with success.
+            Err(fault) if fault.code == ReplyCode::NotFound => return Ok(self.amqp.last_deletion),
+            found => found?,
+        };
         let (bound, changed) = self.bindings_of(vhost, &to, &binding);
-        // As in RabbitMQ what is not bound is unbound with success.
         if !bound {
             return Ok(changed);
         }
@@ -228,7 +237,7 @@ impl Broker {
         let vhost = self.peer(id).vhost;
         let name = name_of(source);
         if name.is_empty() {
-            return Err(Fault::refused("operation not permitted on the default exchange"));
+            return Err(not_on_default());
         }
         let exchanges = &self.state.vhosts[vhost].exchanges;
         let (source, _) = exchanges.get_key_value(name).ok_or_else(|| Fault::no("exchange", name))?;
@@ -252,6 +261,14 @@ impl Broker {
         number: u16,
         declare: &queue::Declare<'_>,
     ) -> Result<(), Fault> {
+        if self.is_reply_address(declare.queue.as_bytes()) {
+            let (queue, message_count, consumer_count) = (declare.queue, 0, 1);
+            if !declare.no_wait {
+                let ok = queue::DeclareOk { queue, message_count, consumer_count };
+                self.answer(id, number, Lsn::NONE, &ok);
+            }
+            return Ok(());
+        }
         let vhost = self.peer(id).vhost;
         let name: Arc<str> = match (declare.queue.is_empty(), declare.passive) {
             (true, false) => self.generated_name().into(),
@@ -333,6 +350,16 @@ impl Broker {
     fn same_queue(&self, name: &str, queue: QueueId, declare: &queue::Declare<'_>) -> Result<(), Fault> {
         let Some(declared) = self.state.declared(queue) else { return Ok(()) };
         let spec = &declared.spec;
+        if declare.exclusive != spec.exclusive {
+            return Err(Fault::new(
+                ReplyCode::ResourceLocked,
+                format!(
+                    "cannot obtain exclusive access to locked queue '{name}' in vhost '/'. It could be originally \
+                     declared on another connection or the exclusive property value does not match that of the \
+                     original declaration."
+                ),
+            ));
+        }
         QueueArguments::check(&declare.arguments).map_err(|why| about_queue(name, &why))?;
         let flags = [
             ("durable", declare.durable, spec.durable),
@@ -346,23 +373,9 @@ impl Broker {
                 )));
             }
         }
-        if declare.exclusive != spec.exclusive {
-            return Err(Fault::new(
-                ReplyCode::ResourceLocked,
-                format!(
-                    "cannot obtain exclusive access to locked queue '{name}' in vhost '/'. It could be originally \
-                     declared on another connection or the exclusive property value does not match that of the \
-                     original declaration."
-                ),
-            ));
-        }
         let before = Table::decode(&spec.arguments).unwrap_or_default();
-        match arguments::difference(&before, &declare.arguments) {
-            Some(argument) => Err(Fault::precondition(format!(
-                "inequivalent arg '{argument}' for queue '{name}' in vhost '/': the queue is there with another value"
-            ))),
-            None => Ok(()),
-        }
+        let difference = arguments::difference(&before, &declare.arguments);
+        difference.map_or(Ok(()), |difference| Err(difference.fault("queue", name)))
     }
 
     fn generated_name(&mut self) -> String {
@@ -377,6 +390,10 @@ impl Broker {
             false => Ok(()),
         }
     }
+}
+
+fn not_on_default() -> Fault {
+    Fault::refused("operation not permitted on the default exchange")
 }
 
 fn about_queue(name: &str, why: &str) -> Fault {
@@ -447,8 +464,6 @@ fn same_exchange(
         }
     }
     let before = Table::decode(&known.arguments).unwrap_or_default();
-    match arguments::difference(&before, table) {
-        Some(argument) => Err(differs(&argument, "another value", "what it was declared with")),
-        None => Ok(()),
-    }
+    let difference = arguments::difference(&before, table);
+    difference.map_or(Ok(()), |difference| Err(difference.fault("exchange", name)))
 }

@@ -2,6 +2,7 @@
 
 use super::channel::Channel;
 use super::fault::Fault;
+use super::transaction::Transaction;
 use super::wire::method::{MethodId, access, basic, channel, confirm, tx};
 use super::wire::{Frame, FrameKind, Method, ReplyCode};
 use crate::broker::Broker;
@@ -162,7 +163,14 @@ impl Broker {
         }
         let consumers: Vec<_> = channel.consumers.values().copied().collect();
         // First what it held is back in its place, then others are served.
-        let queues = self.return_all(channel.deliveries.into_values());
+        let mut deliveries = channel.deliveries;
+        deliveries.extend(channel.transaction.into_iter().flat_map(Transaction::into_settled));
+        for queue in channel.gets {
+            if let Some(serving) = self.amqp.serving.get_mut(&queue) {
+                serving.gets.retain(|get| (get.connection, get.channel) != (id, number));
+            }
+        }
+        let queues = self.return_all(deliveries.into_values());
         for consumer in consumers {
             self.remove_consumer(consumer);
         }

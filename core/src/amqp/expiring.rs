@@ -26,12 +26,12 @@ impl Broker {
     /// The next message leaves, if it has expired or stands beyond the queue's bounds.
     pub(super) fn leaves_otherwise(&mut self, queue: QueueId, ready: &Ready) -> Leaving {
         let Some(declared) = self.state.declared(queue) else { return Leaving::Stays };
-        let reason = if self.is_beyond_bounds(queue, declared) {
+        let reason = if self.is_beyond_bounds(queue, declared, ready) {
             Reason::MaxLength
         } else if declared.arguments.message_ttl_ms.is_some() || ready.entry.delivery.expires {
             match self.expires_at(queue, ready) {
                 None => return self.read_for_expiry(queue, ready),
-                Some(at) if at <= self.now.wall => Reason::Expired,
+                Some(at) if at <= self.now.wall && !self.is_taken_at_once(queue, ready) => Reason::Expired,
                 Some(_) => return Leaving::Stays,
             }
         } else {
@@ -40,6 +40,13 @@ impl Broker {
         self.take_ready(queue, ready);
         self.dead_letter(queue, ready.lane, &ready.entry, reason);
         Leaving::Left
+    }
+
+    /// What has no time at all goes to who can take it as it comes, and expires otherwise: also when it comes back.
+    fn is_taken_at_once(&self, queue: QueueId, ready: &Ready) -> bool {
+        let message = self.state.messages.message(ready.entry.message);
+        let no_time = message.map(|message| message.published_at) == self.expires_at(queue, ready);
+        no_time && !ready.redelivered && self.next_taker(queue).is_some()
     }
 
     fn read_for_expiry(&mut self, queue: QueueId, ready: &Ready) -> Leaving {
@@ -119,12 +126,15 @@ impl Broker {
         (all.saturating_sub(out), all_bytes.saturating_sub(out_bytes))
     }
 
-    fn is_beyond_bounds(&self, queue: QueueId, declared: &DeclaredQueue) -> bool {
+    fn is_beyond_bounds(&self, queue: QueueId, declared: &DeclaredQueue, first: &Ready) -> bool {
         let (max_length, max_bytes) = (declared.arguments.max_length, declared.arguments.max_length_bytes);
         if max_length.is_none() && max_bytes.is_none() {
             return false;
         }
         let (ready, bytes) = self.ready_of(queue);
+        if ready == 1 && !first.redelivered && self.next_taker(queue).is_some() {
+            return false;
+        }
         max_length.is_some_and(|most| ready > most) || max_bytes.is_some_and(|most| bytes > most)
     }
 
@@ -156,6 +166,10 @@ impl Broker {
             return Ok(true);
         }
         let (mut ready, mut held) = self.ready_of(id);
+        // What goes straight to a consumer takes no place.
+        if ready == 0 && self.next_taker(id).is_some() {
+            return Ok(true);
+        }
         let is_over = |ready: u64, held: u64| {
             arguments.max_length.is_some_and(|most| ready >= most)
                 || arguments.max_length_bytes.is_some_and(|most| held + bytes > most)

@@ -19,6 +19,7 @@ mod declaring;
 mod dispatch;
 mod expiring;
 pub(crate) mod fault;
+mod presenting;
 mod publishing;
 mod queue_ending;
 mod routing;

@@ -7,8 +7,8 @@ use super::fault::Fault;
 use super::routing::Routed;
 use super::wire::method::basic;
 use super::wire::{
-    ChannelNumber, ContentHeader, Frame, FrameMax, Properties, Property, PutMethod, ReplyCode, ShortStr,
-    Table, content,
+    ChannelNumber, ContentHeader, Frame, FrameMax, Properties, PutMethod, ReplyCode, ShortStr, Table, Value,
+    content,
 };
 use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
@@ -186,6 +186,13 @@ impl Broker {
             let text = format!("invalid expiration '{expiration}': it must be milliseconds in digits");
             return Err(Fault::precondition(text));
         }
+        for name in ["CC", "BCC"] {
+            let copies = content.properties.header(name);
+            let texts = |copies: &[Value]| copies.iter().all(|copy| copy.as_long_string().is_some());
+            if copies.is_some_and(|copies| !copies.as_array().is_some_and(texts)) {
+                return Err(Fault::precondition(format!("the header {name} must be an array of texts")));
+            }
+        }
         self.with_reply_address(id, number, content).map(Some)
     }
 
@@ -207,11 +214,12 @@ impl Broker {
         let Some(routed) = self.route_amqp(vhost, exchange, key, &content.properties) else {
             return Err(Fault::no("exchange", exchange));
         };
-        let nowhere = routed.queues.is_empty() && routed.topics.is_empty();
-        if nowhere && publish.mandatory {
+        let returned = publish.mandatory && self.leads_nowhere(vhost, &routed, &content.properties);
+        let published = self.publish_routed(Some(id), vhost, content, &routed, &[]);
+        // Told once, however often it was held, and before its confirm.
+        if returned && published != Published::Held {
             self.return_message(id, number, content);
         }
-        let published = self.publish_routed(Some(id), vhost, content, &routed, &[]);
         match published {
             Published::Held => return Ok(false),
             Published::Stored(lsn) => self.confirm(id, number, lsn, false),
@@ -221,6 +229,16 @@ impl Broker {
             }
         }
         Ok(true)
+    }
+
+    /// Whether nobody gets the message: no queue, no subscriber of a topic, nobody who subscribes to it later.
+    fn leads_nowhere(&self, vhost: usize, routed: &Routed, properties: &Properties) -> bool {
+        let Some(topic) = routed.topics.first().and_then(|key| bridge::topic_of(key)) else {
+            return routed.queues.is_empty();
+        };
+        let mut found = Vec::new();
+        self.state.vhosts[vhost].subscriptions.find(&topic, &mut found);
+        routed.queues.is_empty() && found.is_empty() && !bridge::asks_to_retain(properties)
     }
 
     /// Publishes a message to where it was routed.
@@ -376,10 +394,7 @@ fn without_bcc(properties: &Properties) -> Option<Properties> {
     properties.header("BCC")?;
     let mut headers: Table = properties.headers()?;
     headers.remove(ShortStr::literal("BCC"));
-    Some(match headers.is_empty() {
-        true => properties.edit().remove(Property::Headers).build(),
-        false => properties.edit().set_headers(headers).build(),
-    })
+    Some(properties.edit().set_headers(headers).build())
 }
 
 /// A method with content, all frames.

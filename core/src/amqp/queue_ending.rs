@@ -112,6 +112,7 @@ impl Broker {
             serving.idle.map(|at| self.amqp.idle.remove(&(at, queue)));
             self.cancel_consumers(serving.consumers.into_iter().map(|(_, consumer)| consumer).collect());
             for get in serving.gets {
+                self.get_is_answered(queue, &get);
                 self.answer(get.connection, get.channel, Lsn::NONE, &super::wire::method::basic::GetEmpty {});
             }
         }

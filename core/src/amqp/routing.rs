@@ -1,7 +1,7 @@
 //! Where a message goes: from an exchange by its bindings to queues, once each, whatever leads there.
 
 use super::bridge;
-use super::wire::{Properties, Table, Value};
+use super::wire::{Properties, ShortStr, Table, Value};
 use crate::broker::Broker;
 use crate::durable::state::topology::TOPIC_EXCHANGE;
 use crate::ids::QueueId;
@@ -56,13 +56,17 @@ impl Broker {
         Some(routed)
     }
 
-    /// The declared queues that a topic leads to.
-    pub(crate) fn queues_of_topic(&self, vhost: usize, topic: &str) -> Vec<QueueId> {
+    /// The declared queues that a topic leads to. None, if it is longer than a routing key can be: that is counted.
+    pub(crate) fn queues_of_topic(&mut self, vhost: usize, topic: &str) -> Vec<QueueId> {
         let bound = self.state.exchange(vhost, TOPIC_EXCHANGE).filter(|exchange| !exchange.router.is_empty());
         if bound.is_none() {
             return Vec::new();
         }
         let key = bridge::key_of(topic);
+        if ShortStr::new(&key).is_none() {
+            self.counters.unmappable += 1;
+            return Vec::new();
+        }
         let sought = Sought { vhost, keys: Vec::from([&key[..]]), headers: None };
         let mut routed = Routed::default();
         self.follow(&sought, TOPIC_EXCHANGE, &mut routed);

@@ -9,7 +9,7 @@
 
 use super::wire::method::basic;
 use super::wire::{ChannelNumber, DeliveryTag, FrameMax, PutMethod, ShortStr, content, delivery};
-use super::{ConsumerId, bridge};
+use super::{ConsumerId, bridge, presenting};
 use crate::amqp::channel::Unsettled;
 use crate::broker::fetching::Reader;
 use crate::broker::{Broker, Work};
@@ -81,11 +81,11 @@ pub(super) struct Ready {
     pub entry: Entry,
     /// Times that it was delivered before.
     pub returns: u32,
-    redelivered: bool,
+    pub redelivered: bool,
 }
 
 /// Who takes it.
-enum Taker {
+pub(super) enum Taker {
     Get(Get),
     Consumer(ConsumerId),
 }
@@ -119,8 +119,11 @@ impl Broker {
     }
 
     pub(super) fn add_to_serving(&mut self, queue: QueueId, consumer: ConsumerId, priority: i64) {
+        let single = self.state.declared(queue).is_some_and(|d| d.arguments.single_active_consumer);
         let serving = self.serving_mut(queue);
         let at = serving.consumers.partition_point(|(other, _)| *other >= priority);
+        // Who is active alone stays so, whoever comes.
+        let at = if single { at.max(serving.consumers.len().min(1)) } else { at };
         serving.consumers.insert(at, (priority, consumer));
         self.touch_queue(queue);
     }
@@ -235,7 +238,7 @@ impl Broker {
         }
     }
 
-    fn next_taker(&mut self, queue: QueueId) -> Option<Taker> {
+    pub(super) fn next_taker(&self, queue: QueueId) -> Option<Taker> {
         let single = self.state.declared(queue)?.arguments.single_active_consumer;
         let serving = self.amqp.serving.get(&queue)?;
         if let Some(get) = serving.gets.front() {
@@ -296,15 +299,19 @@ impl Broker {
         if redelivered {}
         let bytes = message.body().len() as u64;
         let unsettled = Unsettled { queue, lane, position: entry.position, consumer: None, returns };
+        let arguments = self.state.declared(queue).map(|declared| &declared.arguments);
+        let counts = returns > 0 && arguments.is_some_and(|a| a.quorum || a.delivery_limit.is_some());
+        let count = counts.then_some(returns);
         let (connection, no_ack) = match taker {
             Taker::Get(get) => {
                 self.serving_mut(queue).gets.pop_front();
-                self.give_to_get(get, unsettled, &message, redelivered);
+                self.get_is_answered(queue, get);
+                self.give_to_get(get, unsettled, &message, redelivered, count);
                 (get.connection, get.no_ack)
             }
             Taker::Consumer(id) => {
                 let unsettled = Unsettled { consumer: Some(*id), ..unsettled };
-                let no_ack = self.give_to_consumer(*id, unsettled, &message, redelivered);
+                let no_ack = self.give_to_consumer(*id, unsettled, &message, redelivered, count);
                 self.rotate(queue, *id);
                 (self.amqp.consumers[id].connection, no_ack)
             }
@@ -354,6 +361,7 @@ impl Broker {
         unsettled: Unsettled,
         message: &Message,
         redelivered: bool,
+        count: Option<u32>,
     ) -> bool {
         let consumer = self.amqp.consumers.get_mut(&id).expect("it has credit");
         let no_ack = consumer.no_ack;
@@ -377,7 +385,7 @@ impl Broker {
             exchange: ShortStr::new(exchange).unwrap_or_default(),
             routing_key: ShortStr::new(&key).unwrap_or_default(),
         };
-        let properties = bridge::properties(message);
+        let properties = presenting::properties(message, count, frame_max);
         let body = message.body();
         let expected = 128 + properties.as_bytes().len();
         connection.send.write(expected, |out| {
@@ -389,7 +397,14 @@ impl Broker {
     }
 
     /// Basic.Get-Ok.
-    fn give_to_get(&mut self, get: &Get, unsettled: Unsettled, message: &Message, redelivered: bool) {
+    fn give_to_get(
+        &mut self,
+        get: &Get,
+        unsettled: Unsettled,
+        message: &Message,
+        redelivered: bool,
+        count: Option<u32>,
+    ) {
         let left = self.state.message_count(unsettled.queue).saturating_sub(1);
         let given_out = self.serving_mut(unsettled.queue).given_out;
         let left = left.saturating_sub(given_out);
@@ -408,7 +423,7 @@ impl Broker {
             routing_key: ShortStr::new(&key).unwrap_or_default(),
             message_count: u32::try_from(left).unwrap_or(u32::MAX),
         };
-        let properties = bridge::properties(message);
+        let properties = presenting::properties(message, count, frame_max);
         let bytes = super::publishing::with_content(get.channel, &ok, &properties, message.body(), frame_max);
         self.reply(get.connection, Lsn::NONE, Reply::Long(bytes));
     }
@@ -416,6 +431,7 @@ impl Broker {
     /// There is nothing: who asked is told so.
     fn answer_empty(&mut self, queue: QueueId) {
         while let Some(get) = self.amqp.serving.get_mut(&queue).and_then(|serving| serving.gets.pop_front()) {
+            self.get_is_answered(queue, &get);
             self.answer(get.connection, get.channel, Lsn::NONE, &basic::GetEmpty {});
         }
     }

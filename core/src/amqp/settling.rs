@@ -95,9 +95,7 @@ impl Broker {
         if tag == 0 {
             return Ok(core::mem::take(&mut channel.deliveries).into_iter().collect());
         }
-        if channel.deliveries.first_key_value().is_none_or(|(first, _)| *first > tag)
-            || tag > channel.last_tag
-        {
+        if !channel.deliveries.contains_key(&tag) {
             return Err(unknown());
         }
         let later = channel.deliveries.split_off(&(tag + 1));

@@ -35,6 +35,12 @@ impl Transaction {
         self.acknowledged.extend(taken);
     }
 
+    /// What was acknowledged or rejected and not committed.
+    pub fn into_settled(self) -> impl Iterator<Item = (u64, Unsettled)> {
+        let rejected = self.rejected.into_iter().map(|(tag, unsettled, _)| (tag, unsettled));
+        self.acknowledged.into_iter().chain(rejected)
+    }
+
     pub fn reject(&mut self, taken: Vec<(u64, Unsettled)>, requeue: bool) {
         self.rejected.extend(taken.into_iter().map(|(tag, unsettled)| (tag, unsettled, requeue)));
     }
@@ -139,9 +145,7 @@ impl Broker {
             return Err(Fault::precondition("channel is not transactional"));
         };
         // What was acknowledged is as it was before; it is not delivered again (§1.9.2.5).
-        let taken = transaction.acknowledged.into_iter();
-        let taken = taken.chain(transaction.rejected.into_iter().map(|(tag, unsettled, _)| (tag, unsettled)));
-        channel.deliveries.extend(taken);
+        channel.deliveries.extend(transaction.into_settled());
         self.answer(id, number, Lsn::NONE, &tx::RollbackOk {});
         Ok(())
     }

@@ -223,6 +223,29 @@ impl Value {
         }
     }
 
+    /// What RabbitMQ calls its type.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::Bool(_) => "bool",
+            Value::I8(_) => "byte",
+            Value::U8(_) => "unsignedbyte",
+            Value::I16(_) => "short",
+            Value::U16(_) => "unsignedshort",
+            Value::I32(_) => "signedint",
+            Value::U32(_) => "unsignedint",
+            Value::I64(_) | Value::CapitalL(_) => "long",
+            Value::Float(_) => "float",
+            Value::Double(_) => "double",
+            Value::Decimal { .. } => "decimal",
+            Value::Timestamp(_) => "timestamp",
+            Value::LongString(_) => "longstr",
+            Value::Bytes(_) => "binary",
+            Value::Array(_) => "array",
+            Value::Table(_) => "table",
+            Value::Void => "void",
+        }
+    }
+
     /// Whether RabbitMQ takes both for the same argument: integers of any width by their value, floating point numbers too,
     /// anything else type by type.
     pub fn is_equivalent(&self, other: &Value) -> bool {
