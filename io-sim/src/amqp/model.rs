@@ -115,8 +115,8 @@ pub(super) struct Model<'a> {
     /// Of each queue and publisher: the last message that was sent for the first time.
     first_sent: BTreeMap<(usize, u32), u32>,
     links: BTreeMap<u64, Link>,
-    /// Sent in the drain at hand: queue, message, sent for the first time.
-    drained: Vec<(usize, Key, bool)>,
+    /// Sent in the drain at hand: queue, message, sent for the first time, by which connection.
+    drained: Vec<(usize, Key, bool, u64)>,
     /// Deliveries that were told as events and have not passed the door: lane and message, by connection.
     told: BTreeMap<u64, VecDeque<(QueueId, MessageId)>>,
     /// What those are that have.
@@ -311,7 +311,7 @@ impl<'a> Model<'a> {
                 "it was never sent, and is called redelivered".to_owned(),
             );
         }
-        self.drained.push((queue, key, first));
+        self.drained.push((queue, key, first, link));
         if !no_ack {
             let its = self.link(link);
             its.deliveries.insert(tag, (queue, key));
@@ -348,7 +348,7 @@ impl<'a> Model<'a> {
         let mut drained = std::mem::take(&mut self.drained);
         // Within one turn those to different connections leave in any order.
         drained.sort_unstable();
-        for (queue, key, first) in drained {
+        for (queue, key, first, link) in drained {
             let plan = &self.scenario.queues[queue];
             if plan.priorities > 0 || !first || queue + 1 == self.scenario.queues.len() {
                 continue;
@@ -358,7 +358,8 @@ impl<'a> Model<'a> {
                 let text = format!("queue {queue} gave out number {last} of its publisher before it");
                 self.fail(Checker::Order, key, text);
             }
-            if !plan.may_drop() {
+            // A connection that has ended since has given everything back after that.
+            if !plan.may_drop() && self.links.contains_key(&link) {
                 self.check_nothing_stands_before(queue, key);
             }
         }
