@@ -122,7 +122,6 @@ impl Broker {
         routed.queues.retain(|queue| {
             let name = self.state.declared(*queue).map_or("", |declared| &declared.name);
             let cycle = is_cycle(name, deaths);
-            if cycle {}
             !cycle
         });
         (!routed.queues.is_empty() || !routed.topics.is_empty()).then_some(routed)
