@@ -18,14 +18,21 @@ pub mod segment;
 pub mod state;
 pub mod usage;
 
-use crc_fast::CrcAlgorithm;
-
 /// Bytes of a sector: the unit in which a disk writes or tears, as far as the log relies on one.
 pub const SECTOR: u64 = 4096;
 
-/// CRC-32C; computed by the processor's own instructions where the driver has the library look for them.
+/// CRC-32C, by the processor's instructions.
+#[cfg(feature = "processor-checksums")]
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+    crc32c::crc32c(bytes)
+}
+
+/// CRC-32C, by tables.
+#[cfg(not(feature = "processor-checksums"))]
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+    use crc::{CRC_32_ISCSI, Crc, Table};
+    static CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
+    CASTAGNOLI.checksum(bytes)
 }
 
 /// `bytes` rounded up to whole sectors.

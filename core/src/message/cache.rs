@@ -174,10 +174,10 @@ mod tests {
                     }
                     _ => {}
                 }
-                prop_assert!((0..200).all(|id| {
+                for id in 0..200 {
                     let found = cache.find(MessageId(id)).map(|message| message.body().len());
-                    found == model.get(&id).copied()
-                }));
+                    prop_assert_eq!(found, model.get(&id).copied());
+                }
                 prop_assert_eq!(cache.held, model.len());
             }
             (0..200).for_each(|id| cache.remove(MessageId(id)));
