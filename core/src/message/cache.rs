@@ -165,7 +165,6 @@ mod tests {
                     4 => {
                         cache.remove(MessageId(id));
                         model.remove(&id);
-                        released.remove(&id);
                     }
                     5 if bytes == 0 => {
                         cache.shrink(0);
