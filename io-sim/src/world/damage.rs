@@ -102,10 +102,10 @@ impl World<'_> {
         self.over = true;
     }
 
-    /// The first record that is gone and that recovery needs; `shown`: or that this recovery was not shown.
-    fn first_gone(&self, shown: bool) -> Option<Lsn> {
+    /// The first record from `least` on that is gone and that recovery needs; `shown`: or that this recovery was not shown.
+    fn first_gone(&self, shown: bool, least: Lsn) -> Option<Lsn> {
         let begins = self.ledger.replay_begins();
-        let missing = earlier(self.damage.missing, self.damage.gap);
+        let missing = self.damage.missing.into_iter().chain(self.damage.gap);
         let missing = missing.filter(|lsn| self.ledger.facts().is_none() || *lsn >= begins);
         let hidden = self.damage.hidden.iter().filter(|_| shown);
         let records = self.damage.places.iter().chain(hidden).filter_map(|&(segment, from, to)| {
@@ -114,7 +114,7 @@ impl World<'_> {
                 Need::Checkpoint | Need::Message => None,
             }
         });
-        earlier(missing, records.min())
+        missing.chain(records).filter(|lsn| *lsn >= least).min()
     }
 
     /// Whether recovery cannot see what the newest segment says: it begins with an older checkpoint, whose records are
@@ -159,14 +159,14 @@ impl World<'_> {
             _ if self.damage.beyond => true,
             // What one read hid another may have shown.
             Refusal::Damaged { first, .. } => {
-                let gone = [self.first_gone(false), self.first_gone(true)];
+                let gone = [false, true].map(|shown| self.first_gone(shown, Lsn::NONE));
                 gone.contains(&Some(*first))
                     || self.ledger.facts().is_none() && self.damage.is_any()
                     || self.is_newest_header_damaged()
             }
             // Where the newest segment is damaged an older checkpoint is found, whose segments may be gone.
             Refusal::CheckpointDamaged { .. } | Refusal::SegmentMissing { .. } => {
-                self.is_checkpoint_damaged() || self.first_gone(true).is_some()
+                self.is_checkpoint_damaged() || self.first_gone(true, Lsn::NONE).is_some()
             }
             Refusal::NewerFormat { .. } => self.damage.header,
             _ => false,
@@ -181,10 +181,11 @@ impl World<'_> {
         // So has one that begins right behind the gap: what was read is not gone.
         self.damage.gap = self.damage.gap.filter(|gap| *gap >= report.replayed_from && *gap > last);
         // It may have read again what it was shown wrongly.
-        let hidden = self.first_gone(true).filter(|hidden| *hidden > last);
         let blind = self.ledger.facts().is_none();
-        let first =
-            earlier(self.first_gone(false), hidden).filter(|first| !blind || *first >= report.replayed_from);
+        // A ledger that is blind does not know of the checkpoints that were made since.
+        let least = if blind { report.replayed_from } else { Lsn::NONE };
+        let hidden = self.first_gone(true, least).filter(|hidden| *hidden > last);
+        let first = earlier(self.first_gone(false, least), hidden);
         // What this recovery wrote itself it does not read again.
         let unread = blind || first.is_none_or(|first| first <= last);
         if std::mem::take(&mut self.damage.fresh) && unread {
