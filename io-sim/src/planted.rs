@@ -186,6 +186,20 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
             copy(&path, &to.join(name))?;
         }
     }
+    remove_others(from, to)
+}
+
+/// Removes the sources of an earlier copy that are there no more: a module that has moved would be found twice.
+fn remove_others(from: &Path, to: &Path) -> Result<(), String> {
+    let words = |error: std::io::Error| format!("{}: {error}", to.display());
+    let Ok(entries) = fs::read_dir(to) else { return Ok(()) };
+    for entry in entries {
+        let path = entry.map_err(words)?.path();
+        let is_source = KINDS.iter().any(|kind| path.extension().is_some_and(|found| found == *kind));
+        if is_source && path.file_name().is_some_and(|name| !from.join(name).exists()) {
+            fs::remove_file(&path).map_err(words)?;
+        }
+    }
     Ok(())
 }
 

@@ -31,7 +31,7 @@ impl Decoder {
         }
         let whole: Vec<u8> = self.bytes.drain(..length).collect();
         match parse_frame(whole.as_slice()) {
-            Ok((rest, frame)) if rest.is_empty() => Ok(Some(frame)),
+            Ok((&[], frame)) => Ok(Some(frame)),
             other => Err(format!("{other:?} of {whole:02x?}")),
         }
     }

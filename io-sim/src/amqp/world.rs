@@ -209,7 +209,7 @@ impl<'a> World<'a> {
                 self.read(link);
             }
             Happening::Read { link } => self.read(link),
-            Happening::ToClient { link, bytes } => self.to_client(link, &bytes),
+            Happening::ToClient { link, bytes } => self.arrives(link, &bytes),
             Happening::Connect { client } => self.connect(client),
             Happening::ClientWakes { client, link } => {
                 if self.current[client] == Some(link) {
@@ -305,7 +305,7 @@ impl<'a> World<'a> {
         loop {
             self.carry_out();
             let Process::Serving(broker) = &mut self.process else { return };
-            if !broker.next_deadline().is_some_and(|deadline| deadline.at <= now.monotonic) {
+            if broker.next_deadline().is_none_or(|deadline| deadline.at > now.monotonic) {
                 break;
             }
             broker.handle(now, Input::DeadlineReached);
@@ -408,7 +408,8 @@ impl<'a> World<'a> {
         self.schedule.add(now, Happening::Read { link: id });
     }
 
-    fn to_client(&mut self, id: u64, bytes: &[u8]) {
+    /// Bytes arrive at the client.
+    fn arrives(&mut self, id: u64, bytes: &[u8]) {
         let Some(link) = self.links.get_mut(&id).filter(|link| link.at_client) else { return };
         let (client, at_broker) = (link.client, link.at_broker);
         link.incoming.push(bytes);
