@@ -29,10 +29,11 @@ pub struct Summary {
     pub failures: Vec<(u64, Violation)>,
 }
 
-/// Runs these seeds by `run` on so many threads. `each` is called after every run.
+/// Runs these seeds by `run` on so many threads, `until_failure` or all. `each` is called after every run.
 pub fn campaign(
     seeds: Range<u64>,
     jobs: usize,
+    until_failure: bool,
     run: &(dyn Fn(u64) -> Outcome + Sync),
     each: &(dyn Fn() + Sync),
 ) -> Summary {
@@ -43,7 +44,8 @@ pub fn campaign(
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
+                    let found = until_failure && !summary.lock().expect("no run panics").failures.is_empty();
+                    if seed >= seeds.end || found {
                         break;
                     }
                     let own = run_seed(seed, run);

@@ -7,7 +7,7 @@ use vowmq_sim::seeds::campaign;
 fn some_hundreds_of_seeds_keep_every_promise() {
     // Broken: a promise of the broker to AMQP clients. `vowmq-sim amqp --seeds N..N+1 --trace` shows the run of the seed
     // that is named.
-    let summary = campaign(0..400, 2, &|seed| run(&generate(seed)), &|| {});
+    let summary = campaign(0..400, 2, false, &|seed| run(&generate(seed)), &|| {});
     assert!(summary.failures.is_empty(), "{:#?}", summary.failures.first());
     for effect in
         ["connection reset", "consumer left", "power cut", "process killed", "reading paused", "shutdown"]

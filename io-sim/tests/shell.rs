@@ -8,7 +8,7 @@ use vowmq_sim::shell::{generate, run, run_traced};
 fn some_dozens_of_seeds_keep_every_promise() {
     // Broken: a promise of the broker, in the very code that serves. `vowmq-sim shell --seeds N..N+1 --trace` shows
     // the run of the seed that is named.
-    let summary = campaign(0..150, 2, &|seed| run(&generate(seed)), &|| {});
+    let summary = campaign(0..150, 2, false, &|seed| run(&generate(seed)), &|| {});
     assert!(summary.failures.is_empty(), "{:#?}", summary.failures.first());
     for effect in [
         "accepting failed",

@@ -3,7 +3,9 @@
 use super::run::parse_seeds;
 use super::{End, processors};
 use clap::Args;
+use cpu_time::ProcessTime;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -39,6 +41,12 @@ struct Seeds {
     /// Threads; as many as there are processors by default.
     #[arg(long)]
     jobs: Option<usize>,
+    /// Stop at the first failure.
+    #[arg(long)]
+    until_failure: bool,
+    /// Print the failures as one line of JSON.
+    #[arg(long)]
+    json: bool,
     /// Print everything that happens; for one seed.
     #[arg(long)]
     trace: bool,
@@ -92,7 +100,26 @@ impl Seeds {
         if self.trace {
             return Ok(print_run(&(kind.run_traced)(first)));
         }
-        Ok(run_many(kind, self.seeds, self.jobs.unwrap_or_else(processors)))
+        Ok(self.run_many(kind))
+    }
+
+    fn run_many(self, kind: &Kind) -> End {
+        let bar = ProgressBar::new(self.seeds.end - self.seeds.start);
+        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds  {per_sec}  {eta} left");
+        bar.set_style(style.expect("the template is right"));
+        let (begin, cpu) = (Instant::now(), ProcessTime::now());
+        let jobs = self.jobs.unwrap_or_else(processors);
+        let summary = campaign(self.seeds, jobs, self.until_failure, &kind.run, &|| bar.inc(1));
+        bar.finish_and_clear();
+        if self.json {
+            let failures = summary.failures.iter();
+            let failures = failures.map(|(seed, violation)| json!({ "seed": seed, "violation": violation }));
+            let failures: Vec<Value> = failures.collect();
+            say!("{}", json!({ "failures": failures, "cpu_seconds": cpu.elapsed().as_secs_f64() }));
+        } else {
+            print_summary(kind, &summary, begin.elapsed());
+        }
+        End::clean(summary.failures.is_empty())
     }
 }
 
@@ -110,17 +137,6 @@ fn print_run(outcome: &Outcome) -> End {
         None => say!("every promise was kept"),
     }
     End::clean(outcome.violation.is_none())
-}
-
-fn run_many(kind: &Kind, seeds: Range<u64>, jobs: usize) -> End {
-    let bar = ProgressBar::new(seeds.end - seeds.start);
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds  {per_sec}  {eta} left");
-    bar.set_style(style.expect("the template is right"));
-    let begin = Instant::now();
-    let summary = campaign(seeds, jobs, &kind.run, &|| bar.inc(1));
-    bar.finish_and_clear();
-    print_summary(kind, &summary, begin.elapsed());
-    End::clean(summary.failures.is_empty())
 }
 
 fn print_summary(kind: &Kind, summary: &Summary, elapsed: Duration) {
