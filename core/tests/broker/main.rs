@@ -1,6 +1,9 @@
 //! The core, tested through `Broker` and `Recovery` alone: bytes and disk results in, bytes and disk orders out.
 
 mod acknowledgement_table;
+mod amqp_consuming;
+mod amqp_leaving;
+mod amqp_publishing;
 mod connecting;
 mod crashes;
 mod limits;

@@ -1,5 +1,6 @@
 //! A driver for tests: simulated clients, disk and clock, all under the test's control.
 
+pub mod amqp;
 pub mod disk;
 pub mod packets;
 
@@ -117,13 +118,18 @@ impl Run {
         self.disk.settings.expect("the run was made with settings")
     }
 
-    /// Opens a connection; its number.
+    /// Opens a connection for MQTT; its number.
     pub fn open(&mut self) -> u64 {
+        self.open_for(Protocol::Mqtt)
+    }
+
+    /// Opens a connection; its number.
+    pub fn open_for(&mut self, protocol: Protocol) -> u64 {
         let id = self.next_connection;
         self.next_connection += 1;
         let address = "127.0.0.1:40000".parse().expect("an address");
         let (connection, listener, peer) = (ConnectionId(id), ListenerId(0), Peer { address });
-        self.input(Input::Opened { connection, listener, protocol: Protocol::Mqtt, peer });
+        self.input(Input::Opened { connection, listener, protocol, peer });
         id
     }
 

@@ -1,0 +1,120 @@
+//! AMQP: what leaves a queue unread.
+
+use crate::support::Run;
+use crate::support::amqp::*;
+use amq_protocol::protocol::{AMQPClass, basic};
+use amq_protocol::types::{AMQPValue, FieldTable};
+
+const TO_DEAD: [(&str, &str); 2] = [("x-dead-letter-exchange", ""), ("x-dead-letter-routing-key", "dead")];
+
+/// A queue whose dead letters go to the queue `dead`.
+fn declare_work(run: &mut Run, id: u64, more: &[(&str, AMQPValue)]) {
+    declare(run, id, "dead", true, &[]);
+    let mut arguments: Vec<_> = TO_DEAD.iter().map(|(name, value)| (*name, text(value))).collect();
+    arguments.extend(more.iter().cloned());
+    declare(run, id, "work", true, &arguments);
+}
+
+fn consume(run: &mut Run, id: u64, queue: &str) {
+    send(run, id, 1, method!(Basic::basic::Consume { queue: queue.into() }));
+}
+
+fn headers(message: &Message) -> FieldTable {
+    message.properties.headers().clone().unwrap_or_default()
+}
+
+fn deaths(message: &Message) -> Vec<AMQPValue> {
+    match headers(message).inner().get("x-death") {
+        Some(AMQPValue::FieldArray(deaths)) => deaths.as_slice().to_vec(),
+        other => panic!("expected deaths, got {other:?}"),
+    }
+}
+
+#[test]
+fn what_has_no_time_goes_to_who_waits_and_expires_otherwise() {
+    // Broken: a queue for those who listen now hands nothing to them, or keeps what nobody wanted.
+    let mut run = Run::new();
+    let (publisher, consumer) = (opened(&mut run), opened(&mut run));
+    declare_work(&mut run, publisher, &[("x-message-ttl", number(0))]);
+    publish(&mut run, publisher, "", "work", b"nobody there", &persistent());
+    let dead = get(&mut run, publisher, "dead", true).expect("it has expired");
+    assert_eq!(dead.body, b"nobody there");
+    consume(&mut run, consumer, "work");
+    publish(&mut run, publisher, "", "work", b"somebody there", &persistent());
+    assert_eq!(bodies(&mut run, consumer), ["somebody there"]);
+    // What comes back has had its time.
+    send(&mut run, consumer, 1, method!(Basic::basic::Nack { delivery_tag: 1, requeue: true }));
+    assert_eq!(bodies(&mut run, consumer), [""; 0]);
+    assert_eq!(get(&mut run, publisher, "dead", true).expect("it has expired").body, b"somebody there");
+}
+
+#[test]
+fn what_goes_straight_to_a_consumer_takes_no_place() {
+    // Broken: a bound that holds for what waits keeps messages from a consumer who waits for them.
+    for (bound, value) in [("x-max-length", 0), ("x-max-length-bytes", 3)] {
+        for more in [None, Some("work")] {
+            let mut run = Run::new();
+            let (publisher, consumer) = (opened(&mut run), opened(&mut run));
+            match more {
+                None => drop(declare(&mut run, publisher, "work", true, &[(bound, number(value))])),
+                Some(_) => declare_work(&mut run, publisher, &[(bound, number(value))]),
+            }
+            publish(&mut run, publisher, "", "work", b"too much", &persistent());
+            consume(&mut run, consumer, "work");
+            assert_eq!(bodies(&mut run, consumer), [""; 0], "nobody waited");
+            publish(&mut run, publisher, "", "work", b"too much?", &persistent());
+            assert_eq!(bodies(&mut run, consumer), ["too much?"], "{bound}");
+        }
+    }
+}
+
+#[test]
+fn a_header_that_has_grown_fits_into_the_receivers_frames() {
+    // Broken: a dead letter is sent in a frame that its receiver does not take, which ends the connection each time.
+    let mut run = Run::new();
+    let (publisher, small) = (opened(&mut run), opened_with(&mut run, 4096));
+    for number in 0..40 {
+        let next = if number == 39 { "dead".into() } else { format!("q{}", number + 1) };
+        let arguments = [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text(&next))];
+        declare(&mut run, publisher, &format!("q{number}"), false, &arguments);
+    }
+    declare(&mut run, publisher, "dead", false, &[]);
+    publish(&mut run, publisher, "", "q0", b"x", &persistent());
+    for number in 0..40 {
+        let tag = get(&mut run, publisher, &format!("q{number}"), false).expect("it comes along").tag;
+        send(&mut run, publisher, 1, method!(Basic::basic::Reject { delivery_tag: tag }));
+    }
+    let frame_of = |run: &mut Run| {
+        let get = method!(Basic::basic::Get { queue: "dead".into() });
+        send(run, small, 1, get);
+        let bytes = run.taken(small);
+        let method = 8 + u32::from_be_bytes(bytes[3..7].try_into().expect("four bytes")) as usize;
+        8 + u32::from_be_bytes(bytes[method + 3..method + 7].try_into().expect("four bytes"))
+    };
+    let size = frame_of(&mut run);
+    assert!((3800..=4096).contains(&size), "{size} bytes, and as many deaths as possible");
+    send(&mut run, small, 1, method!(Basic::basic::Recover { requeue: true }));
+    run.taken(small);
+    let message = get(&mut run, small, "dead", false).expect("it is there");
+    let latest = &deaths(&message)[0];
+    assert!(matches!(latest, AMQPValue::FieldTable(death)
+        if death.inner().get("queue") == Some(&text("q39"))));
+    // Nothing is lost for who takes larger frames.
+    send(&mut run, small, 1, method!(Basic::basic::Recover { requeue: true }));
+    let message = get(&mut run, publisher, "dead", true).expect("it is there");
+    assert_eq!(deaths(&message).len(), 40);
+}
+
+#[test]
+fn a_queue_takes_what_it_cannot_dead_letter_as_refused() {
+    // Broken: a declaration that RabbitMQ takes is refused here.
+    let mut run = Run::new();
+    let client = opened(&mut run);
+    let arguments = [("x-overflow", text("reject-publish-dlx")), ("x-max-length", number(0))];
+    declare(&mut run, client, "q", false, &arguments);
+    send(&mut run, client, 1, method!(Confirm::confirm::Select {}));
+    publish(&mut run, client, "", "q", b"x", &persistent());
+    let nacks = methods(&mut run, client).into_iter();
+    let nacks = nacks.filter(|method| matches!(method, AMQPClass::Basic(basic::AMQPMethod::Nack(_))));
+    assert_eq!(nacks.count(), 1);
+}
