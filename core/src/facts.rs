@@ -7,6 +7,7 @@ use crate::mqtt::packet::{PacketId, QoS};
 use crate::time::WallTime;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use bytes::Bytes;
 
 /// One durable fact.
@@ -52,6 +53,64 @@ pub enum Fact {
         message: MessageId,
         /// The QoS it is delivered with.
         qos: QoS,
+        /// Whether it may have been sent already.
+        maybe_delivered: bool,
+        /// What it is, if it is in memory; else it is to be read.
+        content: Option<Message>,
+        /// Where it lies in the log.
+        place: Option<Place>,
+    },
+    /// An exchange that survives, other than those that every virtual host has.
+    Exchange {
+        /// Its virtual host.
+        vhost: Box<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// Its type, as clients name it.
+        kind: &'static str,
+        /// Whether it goes with the last thing bound to it.
+        auto_delete: bool,
+        /// Whether clients may not publish to it.
+        internal: bool,
+    },
+    /// A declared queue that survives.
+    DeclaredQueue {
+        /// Its virtual host.
+        vhost: Box<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// Its number: that of its lane of the lowest priority.
+        queue: QueueId,
+        /// Lanes, one a priority.
+        lanes: u16,
+        /// Messages that it holds.
+        messages: u64,
+        /// Whether it goes with its last consumer.
+        auto_delete: bool,
+    },
+    /// A binding that survives.
+    Binding {
+        /// Its virtual host.
+        vhost: Box<str>,
+        /// The exchange that it leads from.
+        source: Arc<str>,
+        /// The queue or exchange that it leads to.
+        to: Arc<str>,
+        /// Whether that is an exchange.
+        to_exchange: bool,
+        /// The binding key.
+        key: Box<[u8]>,
+    },
+    /// A message in a declared queue.
+    InQueue {
+        /// The queue's name.
+        name: Arc<str>,
+        /// The lane.
+        queue: QueueId,
+        /// Its place there.
+        position: QueuePosition,
+        /// The message.
+        message: MessageId,
         /// Whether it may have been sent already.
         maybe_delivered: bool,
         /// What it is, if it is in memory; else it is to be read.

@@ -1,14 +1,17 @@
 //! What the broker tells of itself: its durable state as facts, its counters.
 
 use super::Broker;
-use crate::durable::state::Session;
+use crate::durable::state::{Session, VirtualHost, topology};
 use crate::facts::Fact;
-use crate::ids::SessionId;
+use crate::ids::{QueueId, SessionId};
 use crate::mqtt::packet::QoS;
 use crate::queue::{Entry, Stage};
+use crate::routing::exchange::Binding;
 use crate::session::packet_id;
 use crate::statistics::Statistics;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::convert::Infallible;
 
@@ -35,6 +38,9 @@ impl Broker {
             }
         }
         for vhost in &self.state.vhosts {
+            self.declared_facts(vhost, &mut take)?;
+        }
+        for vhost in &self.state.vhosts {
             for (topic, retained) in vhost.retained.iter() {
                 let known = self.state.messages.find(retained.message).expect("a retained message is held");
                 take(Fact::Retained {
@@ -55,6 +61,80 @@ impl Broker {
                 qos: QoS::from_bits(will.content.level).unwrap_or(QoS::AtMostOnce),
                 retain: will.retain,
                 payload: will.content.body_shared(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What of a virtual host AMQP clients have declared, as far as it survives.
+    fn declared_facts<E>(
+        &self,
+        vhost: &VirtualHost,
+        take: &mut impl FnMut(Fact) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let declared = vhost.exchanges.iter().filter(|(name, _)| !name.starts_with("amq."));
+        for (name, exchange) in declared.filter(|(_, exchange)| exchange.spec.durable) {
+            let (kind, spec) = (exchange.spec.kind.name(), &exchange.spec);
+            let (vhost, name) = (vhost.name.clone(), Arc::clone(name));
+            let (auto_delete, internal) = (spec.auto_delete, spec.internal);
+            take(Fact::Exchange { vhost, name, kind, auto_delete, internal })?;
+        }
+        for (to, exchange) in vhost.exchanges.iter().filter(|(_, exchange)| exchange.spec.durable) {
+            self.binding_facts(vhost, &exchange.bindings, to, true, take)?;
+        }
+        for (name, &queue) in &vhost.queues {
+            let Some(declared) = self.state.declared(queue).filter(|_| self.state.is_durable_queue(queue))
+            else {
+                continue;
+            };
+            let (lanes, auto_delete) = (declared.spec.lanes, declared.spec.auto_delete);
+            let messages = self.state.message_count(queue);
+            let (host, its_name) = (vhost.name.clone(), Arc::clone(name));
+            take(Fact::DeclaredQueue { vhost: host, name: its_name, queue, lanes, messages, auto_delete })?;
+            self.binding_facts(vhost, &declared.bindings, name, false, take)?;
+            for lane in topology::lanes(queue, &declared.spec) {
+                self.lane_facts(name, lane, take)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn binding_facts<E>(
+        &self,
+        vhost: &VirtualHost,
+        bindings: &BTreeSet<Binding>,
+        to: &Arc<str>,
+        to_exchange: bool,
+        take: &mut impl FnMut(Fact) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let survives = |binding: &&Binding| {
+            vhost.exchanges.get(&binding.source).is_some_and(|source| source.spec.durable)
+        };
+        for binding in bindings.iter().filter(survives) {
+            let (vhost, source, to) = (vhost.name.clone(), Arc::clone(&binding.source), Arc::clone(to));
+            take(Fact::Binding { vhost, source, to, to_exchange, key: binding.key.clone() })?;
+        }
+        Ok(())
+    }
+
+    fn lane_facts<E>(
+        &self,
+        name: &Arc<str>,
+        queue: QueueId,
+        take: &mut impl FnMut(Fact) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let lane = self.state.queue(queue).expect("a declared queue has its lanes");
+        let horizon = lane.horizon.recorded();
+        for entry in lane.iter().filter(|entry| !entry.delivery.transient) {
+            let known = self.state.messages.find(entry.message).expect("a queued message is held");
+            take(Fact::InQueue {
+                name: Arc::clone(name),
+                queue,
+                position: entry.position,
+                message: entry.message,
+                maybe_delivered: entry.position < horizon,
+                content: self.state.messages.message(entry.message).cloned(),
+                place: known.place,
             })?;
         }
         Ok(())
@@ -129,14 +209,15 @@ impl Broker {
         }
     }
 
-    /// Queues that hold something.
+    /// Queues of sessions that hold something, and declared queues.
     pub(crate) fn queues_in_use(&self) -> u64 {
         let ids = self.state.clients.values();
         let in_use = ids.filter(|id| {
             let queue = self.state.session(**id).and_then(|session| self.state.queue(session.queue));
             queue.is_some_and(|queue| !queue.is_empty())
         });
-        in_use.count() as u64
+        let declared: usize = self.state.vhosts.iter().map(|vhost| vhost.queues.len()).sum();
+        (in_use.count() + declared) as u64
     }
 
     /// Wills held.

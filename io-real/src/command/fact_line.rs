@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 use vowmq_core::facts::Fact;
+use vowmq_core::message::Message;
 use vowmq_core::mqtt::packet::QoS;
 use vowmq_core::time::WallTime;
 
@@ -39,6 +40,38 @@ pub(super) enum FactLine<'a> {
         packet_id: u16,
         message: u64,
         qos: u8,
+        maybe_delivered: bool,
+        #[serde(flatten)]
+        content: Content<'a>,
+        place: Option<Place>,
+    },
+    Exchange {
+        vhost: &'a str,
+        name: &'a str,
+        r#type: &'a str,
+        auto_delete: bool,
+        internal: bool,
+    },
+    DeclaredQueue {
+        vhost: &'a str,
+        name: &'a str,
+        queue: u64,
+        lanes: u16,
+        messages: u64,
+        auto_delete: bool,
+    },
+    Binding {
+        vhost: &'a str,
+        source: &'a str,
+        to: &'a str,
+        to_exchange: bool,
+        key: Cow<'a, str>,
+    },
+    InQueue {
+        name: &'a str,
+        queue: u64,
+        position: u64,
+        message: u64,
         maybe_delivered: bool,
         #[serde(flatten)]
         content: Content<'a>,
@@ -144,13 +177,33 @@ impl<'a> From<&'a Fact> for FactLine<'a> {
                     message: message.0,
                     qos: level(*qos),
                     maybe_delivered: *maybe_delivered,
-                    content: match content {
-                        Some(message) => Content::Readable {
-                            topic: String::from_utf8_lossy(message.address()),
-                            payload: Payload::of(message.body()),
-                        },
-                        None => Content::Unreadable(Unreadable { unreadable: true }),
-                    },
+                    content: Content::of(content.as_ref()),
+                    place: place.map(Place::from),
+                }
+            }
+            Fact::Exchange { vhost, name, kind, auto_delete, internal } => FactLine::Exchange {
+                vhost,
+                name,
+                r#type: kind,
+                auto_delete: *auto_delete,
+                internal: *internal,
+            },
+            Fact::DeclaredQueue { vhost, name, queue, lanes, messages, auto_delete } => {
+                let (queue, lanes, messages) = (queue.0, *lanes, *messages);
+                FactLine::DeclaredQueue { vhost, name, queue, lanes, messages, auto_delete: *auto_delete }
+            }
+            Fact::Binding { vhost, source, to, to_exchange, key } => {
+                let key = String::from_utf8_lossy(key);
+                FactLine::Binding { vhost, source, to, to_exchange: *to_exchange, key }
+            }
+            Fact::InQueue { name, queue, position, message, maybe_delivered, content, place } => {
+                FactLine::InQueue {
+                    name,
+                    queue: queue.0,
+                    position: position.0,
+                    message: message.0,
+                    maybe_delivered: *maybe_delivered,
+                    content: Content::of(content.as_ref()),
                     place: place.map(Place::from),
                 }
             }
@@ -179,6 +232,18 @@ impl<'a> From<&'a Fact> for FactLine<'a> {
                 retain: *retain,
                 payload: Payload::of(payload),
             },
+        }
+    }
+}
+
+impl<'a> Content<'a> {
+    fn of(message: Option<&'a Message>) -> Content<'a> {
+        match message {
+            Some(message) => Content::Readable {
+                topic: String::from_utf8_lossy(message.address()),
+                payload: Payload::of(message.body()),
+            },
+            None => Content::Unreadable(Unreadable { unreadable: true }),
         }
     }
 }
@@ -231,6 +296,23 @@ impl fmt::Display for FactLine<'_> {
                 )?;
                 match content {
                     Content::Readable { topic, payload } => write!(f, "topic {topic:?}, {payload}"),
+                    Content::Unreadable(_) => write_unreadable(f, place.as_ref()),
+                }
+            }
+            FactLine::Exchange { name, r#type, .. } => write!(f, "exchange {name:?} of type {}", r#type),
+            FactLine::DeclaredQueue { name, queue, lanes, messages, .. } => {
+                write!(f, "queue {queue} {name:?}: {messages} messages")?;
+                if *lanes > 1 { write!(f, " in {lanes} priorities") } else { Ok(()) }
+            }
+            FactLine::Binding { source, to, to_exchange, key, .. } => {
+                let what = if *to_exchange { "exchange" } else { "queue" };
+                write!(f, "exchange {source:?} leads to {what} {to:?} for key {key:?}")
+            }
+            FactLine::InQueue { name, queue, position, message, maybe_delivered, content, place } => {
+                let sent = if *maybe_delivered { ", may have been delivered" } else { "" };
+                write!(f, "queue {queue} {name:?} at {position}: message {message}{sent}, ")?;
+                match content {
+                    Content::Readable { topic, payload } => write!(f, "key {topic:?}, {payload}"),
                     Content::Unreadable(_) => write_unreadable(f, place.as_ref()),
                 }
             }

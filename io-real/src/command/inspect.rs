@@ -25,6 +25,7 @@ fn print(broker: &Broker, store: &mut StoppedStore, json: bool) -> io::Result<()
     let mut pieces = Pieces::default();
     broker.try_for_each_fact(|mut fact| {
         if let Fact::Queued { content, place: Some(place), .. }
+        | Fact::InQueue { content, place: Some(place), .. }
         | Fact::Retained { content, place: Some(place), .. } = &mut fact
             && content.is_none()
         {
