@@ -51,8 +51,6 @@ pub struct QueueArguments {
 pub struct ExchangeArguments {
     /// Where unroutable messages go (`alternate-exchange`).
     pub alternate: Option<Arc<str>>,
-    /// The kind of an exchange that delays (`x-delayed-type`).
-    pub delayed_kind: Option<String>,
 }
 
 /// Arguments that say how RabbitMQ stores or spreads a queue, which means nothing here.
@@ -157,7 +155,6 @@ impl ExchangeArguments {
             let wrong = |why| format!("invalid arg '{name}': {why}");
             match name.as_str() {
                 Some("alternate-exchange") => arguments.alternate = Some(text(value).map_err(wrong)?.into()),
-                Some("x-delayed-type") => arguments.delayed_kind = Some(text(value).map_err(wrong)?.into()),
                 _ => {}
             }
         }
