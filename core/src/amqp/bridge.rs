@@ -14,6 +14,7 @@ use super::wire::{Properties, PropertiesBuilder, Table, Value};
 use crate::message::{Message, Origin};
 use crate::mqtt::packet::QoS;
 use crate::mqtt::topic::TopicName;
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -49,13 +50,13 @@ pub fn asks_to_retain(properties: &Properties) -> bool {
 }
 
 /// The exchange and routing key under which an AMQP client sees the message.
-pub fn address(message: &Message) -> (&[u8], Vec<u8>) {
+pub fn address(message: &Message) -> (&[u8], Cow<'_, [u8]>) {
     match message.origin {
-        Origin::Amqp => (exchange_of(message.properties()), message.address().to_vec()),
+        Origin::Amqp => (exchange_of(message.properties()), Cow::Borrowed(message.address())),
         Origin::Mqtt3 => {
             let mut key = key_of(core::str::from_utf8(message.address()).unwrap_or(""));
             key.truncate(255);
-            (crate::durable::state::topology::TOPIC_EXCHANGE.as_bytes(), key)
+            (crate::durable::state::topology::TOPIC_EXCHANGE.as_bytes(), Cow::Owned(key))
         }
     }
 }
@@ -67,7 +68,7 @@ pub fn properties(message: &Message) -> Properties {
             let bytes = message.properties();
             let from = 1 + usize::from(bytes.first().copied().unwrap_or(0));
             let bytes = message.properties_shared().slice(from.min(bytes.len())..);
-            Properties::decode(bytes).unwrap_or(Properties::EMPTY)
+            if bytes.len() < 2 { Properties::EMPTY } else { Properties::checked_before(bytes) }
         }
         Origin::Mqtt3 => {
             let mut headers = Table::new();

@@ -136,6 +136,11 @@ impl Properties {
         }
     }
 
+    /// Bytes that `decode` has checked before.
+    pub(crate) fn checked_before(bytes: Bytes) -> Properties {
+        Properties { bytes }
+    }
+
     /// The bytes: flags and values.
     pub fn as_bytes(&self) -> &Bytes {
         &self.bytes
