@@ -15,8 +15,9 @@
 //! `clock` and `client`; `model` knows what clients were promised, `ledger` what is on the platter, `world/wire` holds what
 //! leaves against the latter and `world/damage` judges what becomes of damage. [`campaign`], [`exhaust`], [`shrink`],
 //! [`corpus`] and [`planted`] run many; `trace`, [`recording`] and [`page`] show one. [`shell`] is the same for the real
-//! network code.
+//! network code, [`amqp`] for clients of AMQP 0-9-1; [`seeds`] runs many of either.
 
+pub mod amqp;
 pub mod campaign;
 mod chance;
 pub mod claim;
@@ -42,6 +43,7 @@ pub mod recording;
 mod run;
 pub mod scenario;
 mod schedule;
+pub mod seeds;
 pub mod shell;
 pub mod shrink;
 mod tap;

@@ -11,7 +11,7 @@
 //! --- a/core/src/mqtt/inbound.rs
 //! ```
 //!
-//! `expected` lists the checkers that may catch it; another one would catch it for a wrong reason. `scenario`, which may
+//! `hunt: amqp`, which may be left out, hunts it with clients of AMQP. `expected` lists the checkers that may catch it; another one would catch it for a wrong reason. `scenario`, which may
 //! be left out, is hunted through instead of generated ones. A long value goes on in further lines that begin with `#`
 //! and two spaces.
 
@@ -43,6 +43,8 @@ pub struct Bug {
     pub expected: Vec<Checker>,
     /// The scenario to hunt through, from the workspace's root.
     pub scenario: Option<PathBuf>,
+    /// It is hunted with clients of AMQP.
+    pub amqp: bool,
 }
 
 impl Bug {
@@ -71,6 +73,11 @@ impl Bug {
             broker: take("broker").ok_or_else(|| missing("broker"))?,
             expected: expected.split(',').map(checker).collect::<Result<_, _>>()?,
             scenario: take("scenario").map(PathBuf::from),
+            amqp: match take("hunt").as_deref() {
+                None => false,
+                Some("amqp") => true,
+                Some(other) => return Err(words(format!("hunt: {other:?} is not amqp"))),
+            },
         };
         match fields.keys().next() {
             Some(unknown) => {
@@ -184,6 +191,20 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
             copy_folder(&path, &to.join(name))?;
         } else if KINDS.iter().any(|kind| path.extension().is_some_and(|found| found == *kind)) {
             copy(&path, &to.join(name))?;
+        }
+    }
+    remove_others(from, to)
+}
+
+/// Removes the sources of an earlier copy that are there no more: a module that has moved would be found twice.
+fn remove_others(from: &Path, to: &Path) -> Result<(), String> {
+    let words = |error: std::io::Error| format!("{}: {error}", to.display());
+    let Ok(entries) = fs::read_dir(to) else { return Ok(()) };
+    for entry in entries {
+        let path = entry.map_err(words)?.path();
+        let is_source = KINDS.iter().any(|kind| path.extension().is_some_and(|found| found == *kind));
+        if is_source && path.file_name().is_some_and(|name| !from.join(name).exists()) {
+            fs::remove_file(&path).map_err(words)?;
         }
     }
     Ok(())

@@ -1,13 +1,14 @@
 //! The real shell under turmoil, as CI runs it: some dozens of seeds, each fault kind in effect, and that a seed
 //! means one run.
 
-use vowmq_sim::shell::{campaign, generate, run_traced};
+use vowmq_sim::seeds::campaign;
+use vowmq_sim::shell::{generate, run, run_traced};
 
 #[test]
 fn some_dozens_of_seeds_keep_every_promise() {
     // Broken: a promise of the broker, in the very code that serves. `vowmq-sim shell --seeds N..N+1 --trace` shows
     // the run of the seed that is named.
-    let summary = campaign(0..150, 2, &|| {});
+    let summary = campaign(0..150, 2, false, &|seed| run(&generate(seed)), &|| {});
     assert!(summary.failures.is_empty(), "{:#?}", summary.failures.first());
     for effect in [
         "accepting failed",

@@ -38,12 +38,15 @@ pub(crate) struct Channel {
     /// In transaction mode.
     pub transaction: Option<Transaction>,
     /// The consumer of direct replies, by name, and the address of it.
-    pub replies: Option<(Box<[u8]>, Box<[u8]>)>,
+    pub replies: Option<Replies>,
     /// Queues that it has asked for a message, and has no answer yet.
     pub gets: Vec<QueueId>,
     /// The client wants no deliveries now.
     pub stopped: bool,
 }
+
+/// A consumer's name, and the address under which it gets direct replies.
+pub(crate) type Replies = (Box<[u8]>, Box<[u8]>);
 
 /// A delivery that the client has not settled.
 #[derive(Clone, Copy, Debug)]

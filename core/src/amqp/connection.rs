@@ -272,7 +272,7 @@ impl Broker {
         } else if !self.peer(id).is_open() {
             let text = "a method of a channel before the connection is open";
             Err(Fault::new(ReplyCode::CommandInvalid, text))
-        } else if self.peer(id).channels.get(&number).is_none()
+        } else if !self.peer(id).channels.contains_key(&number)
             && which != super::wire::method::channel::Open::ID
         {
             Err(Fault::new(ReplyCode::ChannelError, "expected 'channel.open'"))

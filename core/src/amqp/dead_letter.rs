@@ -77,7 +77,7 @@ impl Broker {
             return;
         };
         let content = dead(&message, &target, reason, self.now.wall.0 / 1000);
-        let Some(routed) = self.route_dead(&target, &content, &message) else {
+        let Some(routed) = self.route_dead(&target, &content) else {
             return self.drop_entry(lane, entry, reason);
         };
         let replaces = [(lane, entry.position)];
@@ -107,23 +107,15 @@ impl Broker {
 
     /// Where a dead letter goes; none: nowhere. A queue that it has come through already without being rejected gets it
     /// no more: that would go on for ever.
-    fn route_dead(
-        &self,
-        target: &Target,
-        content: &Content,
-        message: &Message,
-    ) -> Option<super::routing::Routed> {
+    fn route_dead(&self, target: &Target, content: &Content) -> Option<super::routing::Routed> {
         let key = basic::Publish::decode(&content.method[4..]).ok()?.routing_key;
         let routed = self.route_amqp(target.vhost, &target.exchange, key.as_bytes(), &content.properties);
         let mut routed = routed?;
-        let _ = message;
         let deaths = content.properties.header("x-death");
         let deaths = deaths.as_ref().and_then(Value::as_array).unwrap_or(&[]);
         routed.queues.retain(|queue| {
             let name = self.state.declared(*queue).map_or("", |declared| &declared.name);
-            let cycle = is_cycle(name, deaths);
-            if cycle {}
-            !cycle
+            !is_cycle(name, deaths)
         });
         (!routed.queues.is_empty() || !routed.topics.is_empty()).then_some(routed)
     }

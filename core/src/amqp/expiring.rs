@@ -138,6 +138,18 @@ impl Broker {
         max_length.is_some_and(|most| ready > most) || max_bytes.is_some_and(|most| bytes > most)
     }
 
+    /// Whether the queue refuses so many messages more, with so many body bytes.
+    pub(super) fn would_refuse(&self, queue: QueueId, count: u64, bytes: u64) -> bool {
+        let Some(declared) = self.state.declared(queue) else { return false };
+        let arguments = &declared.arguments;
+        if arguments.overflow == QueueOverflow::DropHead {
+            return false;
+        }
+        let (ready, held) = self.ready_of(queue);
+        arguments.max_length.is_some_and(|most| ready + count > most)
+            || arguments.max_length_bytes.is_some_and(|most| held + bytes > most)
+    }
+
     /// Whether the queue takes one more message of so many bytes, when `dropped` has gone; false: it passes it by.
     ///
     /// # Errors

@@ -94,7 +94,7 @@ pub(super) enum Taker {
 enum Pass {
     Now,
     Read,
-    PassBy,
+    Never,
     MoveHorizon,
     Wait(Lsn),
 }
@@ -198,7 +198,7 @@ impl Broker {
             match self.may_pass(queue, &ready) {
                 Pass::Now => self.give_out(queue, &ready, &taker),
                 Pass::Read => return self.read_for_queue(queue, &ready),
-                Pass::PassBy => self.take_ready(queue, &ready),
+                Pass::Never => self.take_ready(queue, &ready),
                 Pass::MoveHorizon => {
                     let position = ready.entry.position.plus(self.settings.limits.horizon_block);
                     self.commit(Record::HorizonMoved { queue: ready.lane, position });
@@ -285,7 +285,7 @@ impl Broker {
         }
         match self.state.messages.message(entry.message) {
             Some(_) => Pass::Now,
-            None if self.fetches.is_unreadable(entry.message) => Pass::PassBy,
+            None if self.fetches.is_unreadable(entry.message) => Pass::Never,
             None => Pass::Read,
         }
     }
@@ -296,7 +296,6 @@ impl Broker {
         self.take_ready(queue, ready);
         let Ready { lane, entry, returns, redelivered } = *ready;
         let message = self.state.messages.message(entry.message).expect("it was just there").clone();
-        if redelivered {}
         let bytes = message.body().len() as u64;
         let unsettled = Unsettled { queue, lane, position: entry.position, consumer: None, returns };
         let arguments = self.state.declared(queue).map(|declared| &declared.arguments);

@@ -7,6 +7,7 @@ use super::publishing::Content;
 use super::wire::method::{basic, tx};
 use crate::broker::Broker;
 use crate::ids::{ConnectionId, Lsn, QueueId};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -60,9 +61,7 @@ impl Broker {
             );
             return Err(Fault::precondition(text));
         }
-        for content in &transaction.messages {
-            self.check_exchange(id, content)?;
-        }
+        self.check_bounds(id, &transaction.messages)?;
         let transaction = self.channel_mut(id, number).and_then(|channel| channel.transaction.take());
         if let Some(channel) = self.channel_mut(id, number) {
             channel.transaction = Some(Transaction::default());
@@ -88,6 +87,31 @@ impl Broker {
         self.answer(id, number, last, &tx::CommitOk {});
         self.serve_queues(&queues);
         published
+    }
+
+    /// Whether every message finds its exchange, and every queue takes what is for it: a commit says so for all of them.
+    fn check_bounds(&self, id: ConnectionId, messages: &[Content]) -> Result<(), Fault> {
+        let vhost = self.peer(id).vhost;
+        let mut more: BTreeMap<QueueId, (u64, u64)> = BTreeMap::new();
+        for content in messages {
+            self.check_exchange(id, content)?;
+            let publish = basic::Publish::decode(&content.method[4..])?;
+            let exchange = super::publishing::name_of(publish.exchange);
+            let routed =
+                self.route_amqp(vhost, exchange, publish.routing_key.as_bytes(), &content.properties);
+            for queue in routed.into_iter().flat_map(|routed| routed.queues) {
+                let (count, bytes) = more.entry(queue).or_default();
+                (*count, *bytes) = (*count + 1, *bytes + content.body.len() as u64);
+                if self.would_refuse(queue, *count, *bytes) {
+                    let name = self.state.declared(queue).map_or("", |declared| &declared.name);
+                    return Err(Fault::precondition(format!(
+                        "queue '{name}' in vhost '/' is at its bound (x-max-length, x-max-length-bytes); nothing of the \
+                         transaction was done"
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Publishes; nobody gets the message before the commit is durable. A lack of room does not hold it: that would tear

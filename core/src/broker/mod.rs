@@ -34,6 +34,7 @@ use crate::session::departures::Departures;
 use crate::statistics::Statistics;
 use crate::time::{Deadline, Now, WallTime};
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 pub(crate) use ending::Ending;
@@ -53,7 +54,8 @@ pub struct Broker {
     pub(crate) log: Log,
     pub(crate) gate: Gate,
     pub(crate) outbox: Outbox,
-    pub(crate) connections: HashMap<ConnectionId, Connection, FixedState>,
+    /// Boxed, because a map has room for up to twice as many as it holds.
+    pub(crate) connections: HashMap<ConnectionId, Box<Connection>, FixedState>,
     pub(crate) attachments: HashMap<SessionId, Attachment, FixedState>,
     pub(crate) deadlines: Deadlines,
     /// Durable sessions whose client is away, by since when.
@@ -266,7 +268,8 @@ impl Broker {
             self.outbox.push(Output::Close { connection: id, reason });
             return;
         }
-        self.connections.insert(id, Connection::new(listener, protocol, peer, self.now.monotonic));
+        let connection = Connection::new(listener, protocol, peer, self.now.monotonic);
+        self.connections.insert(id, Box::new(connection));
         let at = self.now.monotonic.plus_ms(self.settings.limits.connect_ms);
         self.set_timer(id, at, crate::time::Why::Handshake);
     }

@@ -19,15 +19,20 @@ pub mod state;
 pub mod topology;
 pub mod usage;
 
-use crc::{CRC_32_ISCSI, Crc, Table};
-
 /// Bytes of a sector: the unit in which a disk writes or tears, as far as the log relies on one.
 pub const SECTOR: u64 = 4096;
 
-static CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
-
-/// CRC-32C.
+/// CRC-32C, by the processor's instructions.
+#[cfg(feature = "processor-checksums")]
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
+/// CRC-32C, by tables.
+#[cfg(not(feature = "processor-checksums"))]
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+    use crc::{CRC_32_ISCSI, Crc, Table};
+    static CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
     CASTAGNOLI.checksum(bytes)
 }
 

@@ -131,14 +131,11 @@ impl MessageStore {
 
     /// The message is on disk, there.
     pub(crate) fn written(&mut self, id: MessageId, place: Place) {
-        if self.table.find(id).is_none() {
-            return;
-        }
-        let before = self.table.place(id, place);
+        let Some(known) = self.table.place(id, place) else { return };
         if self.restoring {
             return;
         }
-        if let Some(before) = before {
+        if let Some(before) = known.place {
             self.usage.remove(before);
         }
         self.usage.add(place);

@@ -76,14 +76,14 @@ impl Table {
         self.live += 1;
     }
 
-    /// The message lies there; where it lay before.
-    pub fn place(&mut self, id: MessageId, place: Place) -> Option<Place> {
+    /// The message lies there; what was known before, unless nobody refers to it.
+    pub fn place(&mut self, id: MessageId, place: Place) -> Option<Known> {
         let chunk = self.chunks.get_mut(&(id.0 / CHUNK))?;
         let at = chunk.index(id)?;
         chunk.page.touch();
-        let before = chunk.slots[at].known().place;
+        let before = chunk.slots[at].known();
         chunk.slots[at].put(Some(place));
-        before
+        Some(before)
     }
 
     /// One more place refers to the message.

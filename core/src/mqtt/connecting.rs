@@ -50,7 +50,7 @@ impl Broker {
             false => self.resume_or_begin(key.clone()),
         };
         let wait = wait.max(self.leave_will(key, connect));
-        self.accept(id, connect, client, level, session);
+        self.accept(id, connect, level, session);
         self.attach(session, id);
         self.event(|| Event::Connected {
             connection: id,
@@ -197,19 +197,11 @@ impl Broker {
         if self.settings.limits.session_expiry_ms > 0 { lsn } else { known }
     }
 
-    fn accept(
-        &mut self,
-        id: ConnectionId,
-        connect: &Connect<'_>,
-        client: String,
-        level: ProtocolLevel,
-        session: SessionId,
-    ) {
+    fn accept(&mut self, id: ConnectionId, connect: &Connect<'_>, level: ProtocolLevel, session: SessionId) {
         let silence = u64::from(connect.keep_alive_s) * 1_500_000; // [MQTT-3.1.2-24]
         let silence_us = (silence > 0).then_some(silence);
         let connection = self.connections.get_mut(&id).expect("it sent the CONNECT that is handled");
-        connection.client =
-            Some(Box::new(Client { level, session, id: client, silence_us, accepted: false }));
+        connection.client = Some(Box::new(Client { level, session, silence_us, accepted: false }));
         self.clear_timer(id);
         if let Some(silence_us) = silence_us {
             self.set_timer(id, self.now.monotonic.plus_us(silence_us), Why::KeepAlive);

@@ -27,8 +27,6 @@ pub struct Client {
     pub level: ProtocolLevel,
     /// Its session.
     pub session: SessionId,
-    /// Its identifier.
-    pub id: String,
     /// Microseconds after which it counts as gone: one and a half times its keep-alive; none without one.
     pub silence_us: Option<u64>,
     /// Its CONNACK has left: deliveries may go.
@@ -234,8 +232,9 @@ impl Broker {
         clause: &'static str,
         text: Cow<'static, str>,
     ) -> CloseReason {
-        let client =
-            self.connections.get(&id).and_then(|c| c.client.as_ref()).map(|client| client.id.clone());
+        let session = self.connections.get(&id).and_then(|connection| connection.session());
+        let session = session.and_then(|session| self.state.session(session));
+        let client = session.map(|session| String::from(&*session.key.client));
         CloseReason { kind, clause, text, client }
     }
 }

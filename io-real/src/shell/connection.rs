@@ -14,7 +14,7 @@
 use super::Shared;
 use super::slot::Slot;
 use bytes::{BufMut, Bytes, BytesMut};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -88,11 +88,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Connection { shared, slot, id, stream, unwritable: false, ended: None, closing: None }
     }
 
-    pub(super) async fn run(mut self) {
-        poll_fn(|cx| self.poll(cx)).await;
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_on(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.slot.register(cx.waker());
         if self.closing.is_none() {
             let cause = ready!(self.poll_open(cx));
@@ -269,6 +265,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(Step::Idle)
             }
         }
+    }
+}
+
+/// By hand: an `async fn` that takes the connection would keep room for it twice.
+impl<S: AsyncRead + AsyncWrite + Unpin> Future for Connection<S> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_on(cx)
     }
 }
 

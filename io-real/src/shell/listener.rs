@@ -82,7 +82,7 @@ fn opened<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     tracing::debug!("connection {connection} from {peer}");
     let task = connection::Connection::new(Rc::clone(shared), connection, stream, peer);
     shared.tell(Input::Opened { connection, listener, protocol, peer: Peer { address: peer } });
-    task::spawn_local(task.run());
+    task::spawn_local(task);
 }
 
 /// The peer went away while it waited to be accepted.

@@ -114,10 +114,14 @@ impl Bugs {
     fn hunts(&self, bug: &Bug, simulator: &Path, scratch: &Path) -> Result<Caught, String> {
         let scenario = bug.scenario.as_ref().map(|path| self.source.join(path));
         let firsts = (0..self.hunts).map(|hunt| self.first_seed + hunt * HUNTS_APART);
-        let hunts: Vec<Hunt> =
-            firsts.map(|first| self.hunt(simulator, first, scenario.as_deref())).collect::<Result<_, _>>()?;
+        let hunts: Vec<Hunt> = firsts
+            .map(|first| self.hunt(simulator, first, bug, scenario.as_deref()))
+            .collect::<Result<_, _>>()?;
         let out = scratch.join(format!("{}.json", bug.name));
-        let shrunk = shrink(simulator, hunts[0].seed, scenario.as_deref(), &out);
+        let shrunk = match bug.amqp {
+            true => Err("-".to_owned()), // such runs are not shrunk
+            false => shrink(simulator, hunts[0].seed, scenario.as_deref(), &out),
+        };
         let mut seeds: Vec<u64> = hunts.iter().map(|hunt| hunt.seeds).collect();
         seeds.sort_unstable();
         let mut cpu_seconds: Vec<f64> = hunts.iter().map(|hunt| hunt.cpu_seconds).collect();
@@ -131,9 +135,10 @@ impl Bugs {
         })
     }
 
-    fn hunt(&self, simulator: &Path, first: u64, scenario: Option<&Path>) -> Result<Hunt, String> {
+    fn hunt(&self, simulator: &Path, first: u64, bug: &Bug, scenario: Option<&Path>) -> Result<Hunt, String> {
         let mut run = Command::new(simulator);
-        run.args(["run", "--until-failure", "--json", "--seeds"])
+        let kind = if bug.amqp { "amqp" } else { "run" };
+        run.args([kind, "--until-failure", "--json", "--seeds"])
             .arg(format!("{first}..{}", first + self.seeds));
         run.arg("--jobs").arg(self.jobs.unwrap_or_else(processors).to_string());
         run.args(scenario.iter().flat_map(|path| ["--scenario".as_ref(), path.as_os_str()]));

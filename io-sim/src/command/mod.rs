@@ -16,7 +16,7 @@ mod marks;
 mod replay;
 mod report;
 mod run;
-mod shell;
+mod seeds;
 mod shrink;
 
 use clap::{Parser, Subcommand};
@@ -46,7 +46,8 @@ enum Command {
     Shrink(shrink::Shrink),
     Exhaust(exhaust::Exhaust),
     Marks(marks::Marks),
-    Shell(shell::Shell),
+    Shell(seeds::Shell),
+    Amqp(seeds::Amqp),
     Corpus(corpus::Corpus),
     Bugs(bugs::Bugs),
 }
@@ -61,6 +62,7 @@ impl Arguments {
             Command::Exhaust(exhaust) => exhaust.run(),
             Command::Marks(marks) => marks.run(),
             Command::Shell(shell) => shell.run(),
+            Command::Amqp(amqp) => amqp.run(),
             Command::Corpus(corpus) => corpus.run(),
             Command::Bugs(bugs) => bugs.run(),
         };

@@ -14,7 +14,6 @@
 //! A run is a pure function of a [`ShellScenario`]: all time is tokio's paused clock, all choices follow from the
 //! seed, and everything is on one thread.
 
-mod campaign;
 mod client;
 mod director;
 mod ledger;
@@ -24,7 +23,6 @@ mod stage;
 mod storage;
 mod wire;
 
-pub use campaign::{Summary, campaign};
 pub use scenario::{Deed, ShellClient, ShellFault, ShellNetwork, ShellScenario, generate};
 
 use crate::outcome::Outcome;

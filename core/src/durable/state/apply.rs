@@ -95,7 +95,7 @@ impl State {
             queue.horizon.record(horizon, lsn);
         }
         let vhost = self.vhost(&key.vhost);
-        self.queues.insert(queue_id, QueueOfSession { queue, durable, changed: true });
+        self.queues.insert(queue_id, Box::new(QueueOfSession { queue, durable, changed: true }));
         self.sessions.insert(id, Session::new(key, durable, queue_id, vhost, lsn));
         self.durable_sessions += usize::from(durable);
         self.next_session = self.next_session.max(SessionId(id.0 + 1));
@@ -289,7 +289,7 @@ impl State {
     fn home(&mut self, id: QueueId) -> Option<&mut QueueOfSession> {
         let home = self.queues.get_mut(&id);
         assert!(home.is_some() || self.restoring, "only queues that exist are changed");
-        home
+        home.map(|home| &mut **home)
     }
 
     /// Changes the session and what of its queue's numbers is part of the session's image.
@@ -308,10 +308,16 @@ impl Session {
         self.received.insert(packet_id, lsn);
     }
 
-    pub(super) fn new(key: ClientKey, durable: bool, queue: QueueId, vhost: usize, changed: Lsn) -> Session {
+    pub(super) fn new(
+        key: ClientKey,
+        durable: bool,
+        queue: QueueId,
+        vhost: usize,
+        changed: Lsn,
+    ) -> Box<Session> {
         let mut page = Page::default();
         page.touch();
-        Session {
+        Box::new(Session {
             key,
             durable,
             queue,
@@ -326,6 +332,6 @@ impl Session {
             subscription_pages: Vec::new(),
             subscriptions_changed: false,
             subscriptions_image: Lsn::NONE,
-        }
+        })
     }
 }

@@ -397,7 +397,7 @@ impl State {
                 let mut queue = Queue::new(true);
                 queue.horizon.record(horizon, Lsn::NONE);
                 queue.restore_next(next);
-                let home = QueueOfSession { queue, durable: true, changed: false };
+                let home = Box::new(QueueOfSession { queue, durable: true, changed: false });
                 let another = self.clients.insert(session.key.clone(), id);
                 // While the checkpoint was made a client's session may have been replaced by another.
                 if let Some(newer) = another.filter(|another| *another > id) {

@@ -46,8 +46,9 @@ pub struct State {
     will_pages: BTreeMap<ClientKey, Page>,
     /// Queues that went with their sessions and still hold references.
     pub doomed: VecDeque<Queue>,
-    sessions: HashMap<SessionId, Session, FixedState>,
-    queues: HashMap<QueueId, QueueOfSession, FixedState>,
+    /// Boxed, as the queues are, because a map has room for up to twice as many as it holds.
+    sessions: HashMap<SessionId, Box<Session>, FixedState>,
+    queues: HashMap<QueueId, Box<QueueOfSession>, FixedState>,
     declared: HashMap<QueueId, DeclaredQueue, FixedState>,
     next_session: SessionId,
     next_queue: QueueId,
@@ -173,7 +174,7 @@ impl State {
 
     /// A session.
     pub fn session(&self, id: SessionId) -> Option<&Session> {
-        self.sessions.get(&id)
+        self.sessions.get(&id).map(|session| &**session)
     }
 
     /// A queue.

@@ -186,7 +186,7 @@ impl State {
         let durable = spec.durable && !spec.exclusive;
         for lane in lanes(queue, &spec) {
             let home = QueueOfSession { queue: Queue::sparse(durable), durable, changed: true };
-            self.queues.insert(lane, home);
+            self.queues.insert(lane, Box::new(home));
         }
         let arguments = QueueArguments::of(&spec.arguments);
         let mut page = Page::default();
@@ -366,7 +366,7 @@ impl State {
             its.horizon.record(horizon, Lsn::NONE);
             its.restore_next(next);
             let home = QueueOfSession { queue: its, durable: true, changed: false };
-            if self.queues.insert(lane, home).is_some() {
+            if self.queues.insert(lane, Box::new(home)).is_some() {
                 return false;
             }
         }

@@ -1,8 +1,8 @@
-//! Many runs of the shell: seeds shared out among threads, a part of them run twice, everything counted.
+//! Many runs from seeds, of the shell or of AMQP clients: shared out among threads, a part of them run twice, everything
+//! counted.
 
-use super::{generate, run};
 use crate::effects::Effects;
-use crate::outcome::{Checker, Violation};
+use crate::outcome::{Checker, Outcome, Violation};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,8 +29,14 @@ pub struct Summary {
     pub failures: Vec<(u64, Violation)>,
 }
 
-/// Runs these seeds on so many threads. `each` is called after every run.
-pub fn campaign(seeds: Range<u64>, jobs: usize, each: &(dyn Fn() + Sync)) -> Summary {
+/// Runs these seeds by `run` on so many threads, `until_failure` or all. `each` is called after every run.
+pub fn campaign(
+    seeds: Range<u64>,
+    jobs: usize,
+    until_failure: bool,
+    run: &(dyn Fn(u64) -> Outcome + Sync),
+    each: &(dyn Fn() + Sync),
+) -> Summary {
     let next = AtomicU64::new(seeds.start);
     let summary = Mutex::new(Summary::default());
     std::thread::scope(|scope| {
@@ -38,10 +44,11 @@ pub fn campaign(seeds: Range<u64>, jobs: usize, each: &(dyn Fn() + Sync)) -> Sum
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
+                    let found = until_failure && !summary.lock().expect("no run panics").failures.is_empty();
+                    if seed >= seeds.end || found {
                         break;
                     }
-                    let own = run_seed(seed);
+                    let own = run_seed(seed, run);
                     summary.lock().expect("no run panics").add(own);
                     each();
                 }
@@ -53,11 +60,10 @@ pub fn campaign(seeds: Range<u64>, jobs: usize, each: &(dyn Fn() + Sync)) -> Sum
     summary
 }
 
-fn run_seed(seed: u64) -> Summary {
-    let scenario = generate(seed);
-    let mut outcome = run(&scenario);
+fn run_seed(seed: u64, run: &(dyn Fn(u64) -> Outcome + Sync)) -> Summary {
+    let mut outcome = run(seed);
     let compared = seed.is_multiple_of(TWICE_EVERY);
-    if compared && run(&scenario).trace_hash != outcome.trace_hash {
+    if compared && run(seed).trace_hash != outcome.trace_hash {
         let (subject, text) = ("run".to_owned(), "run twice, it took two courses".to_owned());
         outcome.violation = Some(Violation { checker: Checker::Determinism, subject, text, at_us: 0 });
     }

@@ -1,0 +1,400 @@
+//! A client: introduces itself, declares what there is, then publishes, consumes or drains.
+
+use super::model::Key;
+use super::scenario::{ConsumerPlan, PublisherPlan, QueuePlan, Scenario};
+use super::wire::{self, CHANNEL, method};
+use crate::chance::Draws;
+use amq_protocol::frame::AMQPFrame;
+use amq_protocol::protocol::{
+    AMQPClass, BasicProperties, basic, channel, confirm, connection, exchange, queue, tx,
+};
+use amq_protocol::types::{AMQPValue, FieldTable};
+
+/// The exchange to which all queues but the last are bound.
+pub(super) const FANOUT: &str = "all";
+
+/// The exchange of dead letters.
+pub(super) const DEAD: &str = "dlx";
+
+/// A client.
+pub(super) struct Client {
+    pub(super) role: Role,
+    stage: Stage,
+    /// Answers to declarations that have not come.
+    declaring: usize,
+    draws: Draws,
+    out: Vec<AMQPFrame>,
+    /// A message on its way in: its delivery.
+    coming: Option<u64>,
+    /// What is to be done with deliveries, by when.
+    thinking: Vec<(u64, u64)>,
+    deliveries: u32,
+    /// Messages that the last queue-declare answers counted, all queues together.
+    pub(super) left: u64,
+}
+
+/// What it does.
+pub(super) enum Role {
+    Publisher {
+        plan: PublisherPlan,
+        number: u32,
+        next: u32,
+        confirmed: u32,
+        sent: u32,
+        at_us: u64,
+        waits: bool,
+    },
+    Consumer {
+        plan: ConsumerPlan,
+    },
+    Drainer,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Header,
+    Opening,
+    Declaring,
+    Ready,
+}
+
+/// What it wants after it was handed something.
+#[derive(Default)]
+pub(super) struct Wish {
+    /// Bytes to send.
+    pub(super) bytes: Vec<u8>,
+    /// To be woken then.
+    pub(super) wake_us: Option<u64>,
+    /// To break its connection off.
+    pub(super) leaves: bool,
+}
+
+impl Client {
+    pub(super) fn new(role: Role, draws: Draws) -> Client {
+        Client {
+            role,
+            stage: Stage::Header,
+            declaring: 0,
+            draws,
+            out: Vec::new(),
+            coming: None,
+            thinking: Vec::new(),
+            deliveries: 0,
+            left: 0,
+        }
+    }
+
+    /// Its connection is there.
+    pub(super) fn connected(&mut self) -> Wish {
+        self.stage = Stage::Header;
+        (self.declaring, self.coming, self.deliveries) = (0, None, 0);
+        self.thinking.clear();
+        self.out.clear();
+        if let Role::Publisher { sent, confirmed, waits, .. } = &mut self.role {
+            (*sent, *confirmed, *waits) = (0, 0, false);
+        }
+        Wish { bytes: b"AMQP\x00\x00\x09\x01".to_vec(), ..Wish::default() }
+    }
+
+    /// Whether it has published all that it is to.
+    pub(super) fn is_done(&self) -> bool {
+        match &self.role {
+            Role::Publisher { plan, next, sent, confirmed, .. } => *next >= plan.count && sent == confirmed,
+            Role::Consumer { .. } | Role::Drainer => false,
+        }
+    }
+
+    /// A frame came; an error: it should not have.
+    pub(super) fn receive(
+        &mut self,
+        frame: AMQPFrame,
+        scenario: &Scenario,
+        now_us: u64,
+    ) -> Result<Wish, String> {
+        match frame {
+            AMQPFrame::Method(_, AMQPClass::Connection(method)) => self.of_connection(method)?,
+            AMQPFrame::Method(_, AMQPClass::Channel(channel::AMQPMethod::OpenOk(_))) => {
+                self.declare(scenario)
+            }
+            AMQPFrame::Method(_, AMQPClass::Channel(other)) => return self.channel_closed(&other),
+            AMQPFrame::Method(_, AMQPClass::Exchange(_)) => self.declared(scenario, now_us),
+            AMQPFrame::Method(_, AMQPClass::Queue(method)) => {
+                if let queue::AMQPMethod::DeclareOk(ok) = method {
+                    self.left += u64::from(ok.message_count);
+                }
+                self.declared(scenario, now_us);
+            }
+            AMQPFrame::Method(_, AMQPClass::Basic(method)) => self.of_basic(method),
+            AMQPFrame::Method(
+                _,
+                AMQPClass::Tx(tx::AMQPMethod::CommitOk(_) | tx::AMQPMethod::RollbackOk(_)),
+            ) => {
+                if let Role::Publisher { confirmed, sent, waits, .. } = &mut self.role {
+                    (*confirmed, *waits) = (*sent, false);
+                }
+            }
+            AMQPFrame::Method(..) | AMQPFrame::Heartbeat => {}
+            AMQPFrame::Header(_, header) if header.body_size > 0 => {}
+            AMQPFrame::Header(..) | AMQPFrame::Body(..) => self.delivered(now_us),
+            other => return Err(format!("{other:?}")),
+        }
+        Ok(self.go_on(now_us))
+    }
+
+    /// A transaction that a queue at its bound refuses takes its channel with it.
+    fn channel_closed(&self, method: &channel::AMQPMethod) -> Result<Wish, String> {
+        let transactional = matches!(&self.role, Role::Publisher { plan, .. } if plan.transaction > 0);
+        match method {
+            channel::AMQPMethod::Close(close) if close.reply_code == 406 && transactional => {
+                Ok(Wish { leaves: true, ..Wish::default() })
+            }
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    fn of_connection(&mut self, method: connection::AMQPMethod) -> Result<(), String> {
+        use connection::AMQPMethod as M;
+        let answer = |m| AMQPFrame::Method(0, AMQPClass::Connection(m));
+        match method {
+            M::Start(_) => self.out.push(answer(M::StartOk(connection::StartOk {
+                client_properties: FieldTable::default(),
+                mechanism: "PLAIN".into(),
+                response: "\0guest\0guest".into(),
+                locale: "en_US".into(),
+            }))),
+            M::Tune(tune) => {
+                let (channel_max, frame_max) = (tune.channel_max, tune.frame_max);
+                self.out.push(answer(M::TuneOk(connection::TuneOk { channel_max, frame_max, heartbeat: 0 })));
+                self.out.push(answer(M::Open(connection::Open { virtual_host: "/".into() })));
+            }
+            M::OpenOk(_) => {
+                self.stage = Stage::Opening;
+                let open = channel::AMQPMethod::Open(channel::Open {});
+                self.out.push(AMQPFrame::Method(CHANNEL, AMQPClass::Channel(open)));
+            }
+            M::Blocked(_) | M::Unblocked(_) => {}
+            other => return Err(format!("{other:?}")),
+        }
+        Ok(())
+    }
+
+    fn declare(&mut self, scenario: &Scenario) {
+        self.stage = Stage::Declaring;
+        self.left = 0;
+        let last = scenario.queues.len() - 1;
+        for name in [FANOUT, DEAD] {
+            self.out.push(declare_exchange(name));
+            self.declaring += 1;
+        }
+        for (number, plan) in scenario.queues.iter().enumerate() {
+            self.out.push(declare_queue(plan));
+            self.out.push(bind_queue(&plan.name, if number == last { DEAD } else { FANOUT }));
+            self.declaring += 2;
+        }
+    }
+
+    fn declared(&mut self, scenario: &Scenario, now_us: u64) {
+        self.declaring = self.declaring.saturating_sub(1);
+        if self.declaring > 0 || self.stage != Stage::Declaring {
+            return;
+        }
+        self.stage = Stage::Ready;
+        match &mut self.role {
+            Role::Publisher { plan, at_us, .. } => {
+                *at_us = now_us;
+                self.out.push(match plan.transaction {
+                    0 => method(AMQPClass::Confirm(confirm::AMQPMethod::Select(confirm::Select {
+                        nowait: false,
+                    }))),
+                    _ => method(AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {}))),
+                });
+            }
+            Role::Consumer { plan } => {
+                let (prefetch_count, global) = (plan.prefetch, plan.global);
+                let qos = basic::Qos { prefetch_count, global };
+                self.out.push(method(AMQPClass::Basic(basic::AMQPMethod::Qos(qos))));
+                let name = &scenario.queues[plan.queue].name;
+                self.out.push(consume(name, name, plan.no_ack, plan.priority));
+            }
+            Role::Drainer => {
+                let qos = basic::Qos { prefetch_count: 10, global: false };
+                self.out.push(method(AMQPClass::Basic(basic::AMQPMethod::Qos(qos))));
+                for plan in &scenario.queues {
+                    self.out.push(consume(&plan.name, &plan.name, false, 100));
+                }
+            }
+        }
+    }
+
+    fn of_basic(&mut self, method: basic::AMQPMethod) {
+        use basic::AMQPMethod as M;
+        match method {
+            M::Deliver(deliver) => self.coming = Some(deliver.delivery_tag),
+            M::Ack(basic::Ack { delivery_tag, .. }) | M::Nack(basic::Nack { delivery_tag, .. }) => {
+                if let Role::Publisher { confirmed, .. } = &mut self.role {
+                    *confirmed = (*confirmed).max(delivery_tag as u32);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A message is whole, or a piece of it is there.
+    fn delivered(&mut self, now_us: u64) {
+        let Some(tag) = self.coming.take() else { return };
+        self.deliveries += 1;
+        let think_us = match &self.role {
+            Role::Consumer { plan } if plan.no_ack => return,
+            Role::Consumer { plan } => plan.think_us,
+            Role::Publisher { .. } | Role::Drainer => 0,
+        };
+        self.thinking.push((now_us + think_us, tag));
+    }
+
+    /// What it does by itself.
+    pub(super) fn go_on(&mut self, now_us: u64) -> Wish {
+        if self.stage == Stage::Ready {
+            self.publish(now_us);
+            self.answer(now_us);
+        }
+        let wake_us = match &self.role {
+            Role::Publisher { plan, next, at_us, .. } if *next < plan.count && self.stage == Stage::Ready => {
+                (*at_us > now_us).then_some(*at_us)
+            }
+            _ => self.thinking.first().map(|(at, _)| *at),
+        };
+        let leaves = matches!(&self.role, Role::Consumer { plan }
+            if plan.leaves_after.is_some_and(|most| self.deliveries >= most));
+        Wish { bytes: wire::encode(&std::mem::take(&mut self.out)), wake_us, leaves }
+    }
+
+    fn publish(&mut self, now_us: u64) {
+        let Role::Publisher { plan, number, next, confirmed, sent, at_us, waits } = &mut self.role else {
+            return;
+        };
+        let window = if plan.transaction > 0 { plan.transaction } else { plan.window };
+        while *next < plan.count && *sent - *confirmed < window && *at_us <= now_us && !*waits {
+            let key = Key { publisher: *number, number: *next };
+            let mode = if self.draws.percent(plan.persistent_percent) { 2 } else { 1 };
+            let nowhere = self.draws.percent(plan.nowhere_percent);
+            let properties = BasicProperties::default().with_delivery_mode(mode);
+            let queue = plan.queue.map(|queue| format!("queue-{queue}"));
+            let (exchange, to) = match (&queue, nowhere) {
+                (_, true) => ("", "nowhere"),
+                (Some(queue), _) => ("", queue.as_str()),
+                (None, _) => (FANOUT, ""),
+            };
+            let body = key.body(plan.size);
+            self.out.extend(wire::publish(exchange, to, nowhere, properties, &body, plan.piece));
+            (*next, *sent) = (*next + 1, *sent + 1);
+            *at_us += plan.gap_us;
+            if plan.transaction > 0 && (*sent - *confirmed == plan.transaction || *next == plan.count) {
+                let rollback = self.draws.percent(plan.rollback_percent);
+                self.out.push(method(AMQPClass::Tx(match rollback {
+                    true => tx::AMQPMethod::Rollback(tx::Rollback {}),
+                    false => tx::AMQPMethod::Commit(tx::Commit {}),
+                })));
+                *waits = true;
+            }
+        }
+    }
+
+    /// Settles what it has thought about.
+    fn answer(&mut self, now_us: u64) {
+        let due = self.thinking.partition_point(|(at, _)| *at <= now_us);
+        let due: Vec<(u64, u64)> = self.thinking.drain(..due).collect();
+        let Role::Consumer { plan } = &self.role else {
+            let acks = due.iter().map(|(_, tag)| ack(*tag, false));
+            return self.out.extend(acks);
+        };
+        // What was delivered before these has been answered.
+        let multiple = due.len() > 1 && self.draws.percent(plan.multiple_percent);
+        let first = if multiple { due.len() - 1 } else { 0 };
+        for (_, delivery_tag) in &due[first..] {
+            let delivery_tag = *delivery_tag;
+            let choice = self.draws.below(100) as u32;
+            let requeue = choice < plan.requeue_percent;
+            let reject = !requeue && choice < plan.requeue_percent + plan.reject_percent;
+            self.out.push(match requeue || reject {
+                true => method(AMQPClass::Basic(basic::AMQPMethod::Nack(basic::Nack {
+                    delivery_tag,
+                    multiple,
+                    requeue,
+                }))),
+                false => ack(delivery_tag, multiple),
+            });
+        }
+    }
+}
+
+fn ack(delivery_tag: u64, multiple: bool) -> AMQPFrame {
+    method(AMQPClass::Basic(basic::AMQPMethod::Ack(basic::Ack { delivery_tag, multiple })))
+}
+
+fn consume(queue: &str, tag: &str, no_ack: bool, priority: i32) -> AMQPFrame {
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-priority".into(), AMQPValue::LongInt(priority));
+    method(AMQPClass::Basic(basic::AMQPMethod::Consume(basic::Consume {
+        queue: queue.into(),
+        consumer_tag: tag.into(),
+        no_local: false,
+        no_ack,
+        exclusive: false,
+        nowait: false,
+        arguments,
+    })))
+}
+
+fn declare_exchange(name: &str) -> AMQPFrame {
+    method(AMQPClass::Exchange(exchange::AMQPMethod::Declare(exchange::Declare {
+        exchange: name.into(),
+        kind: "fanout".into(),
+        passive: false,
+        durable: true,
+        auto_delete: false,
+        internal: false,
+        nowait: false,
+        arguments: FieldTable::default(),
+    })))
+}
+
+fn declare_queue(plan: &QueuePlan) -> AMQPFrame {
+    let mut arguments = FieldTable::default();
+    let mut number = |name: &str, value: Option<u32>| {
+        if let Some(value) = value {
+            arguments.insert(name.into(), AMQPValue::LongLongInt(value.into()));
+        }
+    };
+    number("x-max-length", plan.max_length);
+    number("x-message-ttl", plan.ttl_ms);
+    number("x-delivery-limit", plan.delivery_limit);
+    number("x-max-priority", (plan.priorities > 0).then(|| plan.priorities.into()));
+    if plan.refuses {
+        arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
+    }
+    if plan.dead_letters {
+        arguments.insert("x-dead-letter-exchange".into(), AMQPValue::LongString(DEAD.into()));
+    }
+    if plan.single_active {
+        arguments.insert("x-single-active-consumer".into(), AMQPValue::Boolean(true));
+    }
+    method(AMQPClass::Queue(queue::AMQPMethod::Declare(queue::Declare {
+        queue: plan.name.as_str().into(),
+        passive: false,
+        durable: plan.durable,
+        exclusive: false,
+        auto_delete: false,
+        nowait: false,
+        arguments,
+    })))
+}
+
+fn bind_queue(queue: &str, exchange: &str) -> AMQPFrame {
+    method(AMQPClass::Queue(queue::AMQPMethod::Bind(queue::Bind {
+        queue: queue.into(),
+        exchange: exchange.into(),
+        routing_key: "".into(),
+        nowait: false,
+        arguments: FieldTable::default(),
+    })))
+}

@@ -1,0 +1,252 @@
+//! What a run of AMQP clients does: queues, publishers, consumers, faults, all drawn from the seed.
+
+use crate::chance::{Chance, Domain, Draws};
+use crate::scenario::{BrokerSettings, DiskSettings};
+use serde::{Deserialize, Serialize};
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// What is not said here follows from this.
+    pub seed: u64,
+    /// The broker's settings.
+    pub broker: BrokerSettings,
+    /// The disk.
+    pub disk: DiskSettings,
+    /// Time on the way between client and broker.
+    pub latency_us: (u64, u64),
+    /// Sends whose bytes arrive in pieces, of a hundred.
+    pub split_percent: u32,
+    /// The queues that all clients declare; the last is where dead letters go.
+    pub queues: Vec<QueuePlan>,
+    /// Who publishes.
+    pub publishers: Vec<PublisherPlan>,
+    /// Who consumes.
+    pub consumers: Vec<ConsumerPlan>,
+    /// What goes wrong.
+    pub faults: Vec<FaultPlan>,
+    /// From here on nothing goes wrong, and the queues are drained.
+    pub fault_phase_us: u64,
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueuePlan {
+    /// Its name.
+    pub name: String,
+    /// Whether it survives the broker.
+    pub durable: bool,
+    /// `x-max-length`.
+    pub max_length: Option<u32>,
+    /// `x-overflow` is reject-publish.
+    pub refuses: bool,
+    /// `x-message-ttl`, in milliseconds.
+    pub ttl_ms: Option<u32>,
+    /// What it gives up goes to the last queue.
+    pub dead_letters: bool,
+    /// `x-max-priority`; 0 is none.
+    pub priorities: u8,
+    /// `x-single-active-consumer`.
+    pub single_active: bool,
+    /// `x-delivery-limit`.
+    pub delivery_limit: Option<u32>,
+}
+
+impl QueuePlan {
+    /// Whether messages may leave it without having been given to anybody.
+    pub(super) fn may_drop(&self) -> bool {
+        self.max_length.is_some() || self.ttl_ms.is_some() || self.delivery_limit.is_some()
+    }
+}
+
+/// A publisher.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublisherPlan {
+    /// The queue it publishes to; none: to all but the last, by a fanout exchange.
+    pub queue: Option<usize>,
+    /// Messages.
+    pub count: u32,
+    /// Messages that are not confirmed, at the most.
+    pub window: u32,
+    /// Microseconds between two messages.
+    pub gap_us: u64,
+    /// Of a hundred.
+    pub persistent_percent: u32,
+    /// Messages that have nowhere to go and are mandatory, of a hundred.
+    pub nowhere_percent: u32,
+    /// Bytes of a body.
+    pub size: usize,
+    /// Bytes of a body frame.
+    pub piece: usize,
+    /// Messages of a transaction; 0: confirms.
+    pub transaction: u32,
+    /// Transactions that are rolled back, of a hundred.
+    pub rollback_percent: u32,
+}
+
+/// A consumer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConsumerPlan {
+    /// The queue.
+    pub queue: usize,
+    /// Unsettled messages at the most; 0: no limit.
+    pub prefetch: u16,
+    /// The bound is the channel's.
+    pub global: bool,
+    /// Messages are settled when they are sent.
+    pub no_ack: bool,
+    /// Microseconds from a delivery to what is done with it.
+    pub think_us: u64,
+    /// Of a hundred deliveries so many go back.
+    pub requeue_percent: u32,
+    /// Of a hundred deliveries so many go away.
+    pub reject_percent: u32,
+    /// Of a hundred answers so many are for all deliveries before as well.
+    pub multiple_percent: u32,
+    /// It leaves after so many deliveries, without settling the last ones, and comes back.
+    pub leaves_after: Option<u32>,
+    /// `x-priority`.
+    pub priority: i32,
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FaultPlan {
+    /// When.
+    pub at_us: u64,
+    /// What.
+    pub kind: FaultKind,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// The machine loses its power.
+    PowerCut,
+    /// The process is killed.
+    Kill,
+    /// The operator stops the broker, which is started again.
+    Shutdown,
+    /// A client's connection breaks.
+    Reset {
+        /// The client.
+        client: usize,
+    },
+}
+
+/// The queue of dead letters.
+pub(super) const DEAD_QUEUE: &str = "dead";
+
+/// The scenario of a seed.
+pub fn generate(seed: u64) -> Scenario {
+    let chance = Chance::new(seed);
+    let draws = &mut chance.draws(Domain::Generate, 1);
+    let fault_phase_us = draws.between(50_000, 400_000);
+    let count = draws.between(1, 3) as usize;
+    let mut queues: Vec<QueuePlan> = (0..count).map(|number| queue(draws, number)).collect();
+    queues.push(QueuePlan { name: DEAD_QUEUE.to_owned(), ..plain(draws.percent(85)) });
+    let publishers: Vec<PublisherPlan> =
+        (0..draws.between(1, 3)).map(|_| publisher(draws, count, fault_phase_us)).collect();
+    let consumers: Vec<ConsumerPlan> =
+        (0..draws.between(1, 4)).map(|_| consumer(draws, queues.len())).collect();
+    let clients = publishers.len() + consumers.len();
+    let faults = (0..draws.below(6)).map(|_| fault(draws, fault_phase_us, clients)).collect();
+    Scenario {
+        seed,
+        broker: broker(draws),
+        disk: DiskSettings { latency_max_us: *draws.pick(&[100, 500, 3000]), ..DiskSettings::default() },
+        latency_us: *draws.pick(&[(10, 10), (10, 300), (20, 2000)]),
+        split_percent: *draws.pick(&[0, 20, 100]),
+        queues,
+        publishers,
+        consumers,
+        faults,
+        fault_phase_us,
+    }
+}
+
+fn plain(durable: bool) -> QueuePlan {
+    QueuePlan {
+        name: String::new(),
+        durable,
+        max_length: None,
+        refuses: false,
+        ttl_ms: None,
+        dead_letters: false,
+        priorities: 0,
+        single_active: false,
+        delivery_limit: None,
+    }
+}
+
+fn queue(draws: &mut Draws, number: usize) -> QueuePlan {
+    let some = |draws: &mut Draws, percent, from: &[u32]| draws.percent(percent).then(|| *draws.pick(from));
+    QueuePlan {
+        name: format!("queue-{number}"),
+        max_length: some(draws, 20, &[1, 3, 10, 50]),
+        refuses: draws.percent(50),
+        ttl_ms: some(draws, 20, &[0, 1, 20, 100]),
+        dead_letters: draws.percent(40),
+        priorities: if draws.percent(20) { *draws.pick(&[1, 3, 10]) } else { 0 },
+        single_active: draws.percent(15),
+        delivery_limit: some(draws, 15, &[0, 1, 3]),
+        ..plain(draws.percent(75))
+    }
+}
+
+fn publisher(draws: &mut Draws, queues: usize, phase_us: u64) -> PublisherPlan {
+    let count = *draws.pick(&[1, 5, 20, 100, 300]);
+    PublisherPlan {
+        queue: draws.percent(75).then(|| draws.below(queues as u64) as usize),
+        count,
+        window: *draws.pick(&[1, 4, 32, 1000]),
+        gap_us: *draws.pick(&[0, 1, phase_us / u64::from(count)]),
+        persistent_percent: *draws.pick(&[0, 50, 100, 100, 100]),
+        nowhere_percent: *draws.pick(&[0, 0, 10]),
+        size: *draws.pick(&[16, 16, 100, 5000]),
+        piece: *draws.pick(&[7, 1000, 4088]),
+        transaction: *draws.pick(&[0, 0, 0, 1, 5]),
+        rollback_percent: *draws.pick(&[0, 30]),
+    }
+}
+
+fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
+    let no_ack = draws.percent(10);
+    ConsumerPlan {
+        queue: draws.below(queues as u64) as usize,
+        prefetch: *draws.pick(&[0, 1, 2, 10, 100]),
+        global: draws.percent(20),
+        no_ack,
+        think_us: *draws.pick(&[0, 100, 5000, 50_000]),
+        requeue_percent: *draws.pick(&[0, 0, 10, 40]),
+        reject_percent: *draws.pick(&[0, 0, 10, 30]),
+        multiple_percent: *draws.pick(&[0, 0, 20]),
+        leaves_after: draws.percent(30).then(|| *draws.pick(&[1, 5, 30])),
+        priority: *draws.pick(&[0, 0, 0, 1, -3]),
+    }
+}
+
+fn fault(draws: &mut Draws, phase_us: u64, clients: usize) -> FaultPlan {
+    let kind = match draws.below(10) {
+        0..4 => FaultKind::PowerCut,
+        4..6 => FaultKind::Kill,
+        6 => FaultKind::Shutdown,
+        _ => FaultKind::Reset { client: draws.below(clients as u64) as usize },
+    };
+    FaultPlan { at_us: draws.below(phase_us), kind }
+}
+
+fn broker(draws: &mut Draws) -> BrokerSettings {
+    BrokerSettings {
+        segment_kib: *draws.pick(&[64, 64, 128, 1024]),
+        horizon_block: *draws.pick(&[1, 4, 16, 1024]),
+        turn_work: *draws.pick(&[1, 3, 64, 4096]),
+        lazy_sync_ms: *draws.pick(&[1, 10]),
+        unsent_bytes: *draws.pick(&[1, 1000, 1 << 20]),
+        held_replies: *draws.pick(&[2, 10, 1000]),
+        cache_bytes: *draws.pick(&[0, 4096, 65_536]),
+        checkpoint_bytes: *draws.pick(&[8192, 65_536]),
+        ..BrokerSettings::default()
+    }
+}

@@ -1,0 +1,170 @@
+//! Listens at the broker's end of each connection, and tells the model what it hears.
+
+use super::client::FANOUT;
+use super::model::{How, Model};
+use super::scenario::Scenario;
+use super::wire::Decoder;
+use super::world::{how, key_of};
+use crate::outcome::Checker;
+use amq_protocol::frame::AMQPFrame;
+use amq_protocol::protocol::{AMQPClass, basic, channel, tx};
+use std::collections::BTreeMap;
+
+/// What it heard of each connection.
+#[derive(Default)]
+pub(super) struct Tap {
+    lines: BTreeMap<u64, Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    to_broker: Decoder,
+    from_broker: Decoder,
+    /// A message on its way to the broker, or from it.
+    publish: Option<(basic::Publish, bool, Content)>,
+    deliver: Option<(Delivered, Content)>,
+    /// Consumers that do not acknowledge, by name.
+    no_ack: Vec<String>,
+}
+
+enum Delivered {
+    Deliver(basic::Deliver),
+    Return,
+}
+
+#[derive(Default)]
+struct Content {
+    size: usize,
+    body: Vec<u8>,
+}
+
+impl Tap {
+    /// The connection is over at the broker.
+    pub(super) fn forget(&mut self, link: u64) {
+        self.lines.remove(&link);
+    }
+
+    /// The broker receives these bytes.
+    pub(super) fn received(&mut self, link: u64, bytes: &[u8], model: &mut Model<'_>, scenario: &Scenario) {
+        let line = self.lines.entry(link).or_default();
+        line.to_broker.push(bytes);
+        while let Ok(Some(frame)) = line.to_broker.next() {
+            line.received(link, frame, model, scenario);
+        }
+    }
+
+    /// The broker sends these bytes.
+    pub(super) fn sent(&mut self, link: u64, bytes: &[u8], model: &mut Model<'_>, scenario: &Scenario) {
+        let line = self.lines.entry(link).or_default();
+        line.from_broker.push(bytes);
+        loop {
+            match line.from_broker.next() {
+                Ok(Some(frame)) => line.sent(link, frame, model, scenario),
+                Ok(None) => return,
+                Err(error) => return model.fail(Checker::Codec, format!("connection {link}"), error),
+            }
+        }
+    }
+}
+
+impl Line {
+    fn received(&mut self, link: u64, frame: AMQPFrame, model: &mut Model<'_>, scenario: &Scenario) {
+        use basic::AMQPMethod as B;
+        match frame {
+            AMQPFrame::Method(_, AMQPClass::Basic(method)) => match method {
+                B::Publish(publish) => self.publish = Some((publish, false, Content::default())),
+                B::Ack(ack) => model.asked(link, ack.delivery_tag, ack.multiple, How::Acknowledged),
+                B::Nack(nack) => model.asked(link, nack.delivery_tag, nack.multiple, how(nack.requeue)),
+                B::Qos(qos) => model.link(link).prefetch = (qos.prefetch_count, qos.global),
+                B::Consume(consume) if consume.no_ack => {
+                    self.no_ack.push(consume.consumer_tag.to_string());
+                }
+                _ => {}
+            },
+            AMQPFrame::Method(_, AMQPClass::Tx(method)) => match method {
+                tx::AMQPMethod::Select(_) => model.link(link).transactional = true,
+                tx::AMQPMethod::Commit(_) => model.transaction_ends(link, true),
+                tx::AMQPMethod::Rollback(_) => model.transaction_ends(link, false),
+                _ => {}
+            },
+            AMQPFrame::Header(_, header) => {
+                if let Some((_, persistent, content)) = &mut self.publish {
+                    *persistent = *header.properties.delivery_mode() == Some(2);
+                    content.size = header.body_size as usize;
+                }
+            }
+            AMQPFrame::Body(_, bytes) => {
+                if let Some((_, _, content)) = &mut self.publish {
+                    content.body.extend(bytes);
+                }
+                self.publish_if_whole(link, model, scenario);
+            }
+            _ => {}
+        }
+    }
+
+    fn publish_if_whole(&mut self, link: u64, model: &mut Model<'_>, scenario: &Scenario) {
+        let whole = self.publish.take_if(|(_, _, content)| content.body.len() == content.size);
+        let Some((publish, persistent, content)) = whole else { return };
+        let Ok(key) = key_of(&content.body) else { return };
+        let last = scenario.queues.len() - 1;
+        let queues = match publish.exchange.as_str() {
+            FANOUT => (0..last).collect(),
+            _ => {
+                let name = publish.routing_key.as_str();
+                scenario.queues.iter().position(|queue| queue.name == name).into_iter().collect()
+            }
+        };
+        model.published(link, key, queues, persistent);
+    }
+
+    fn sent(&mut self, link: u64, frame: AMQPFrame, model: &mut Model<'_>, scenario: &Scenario) {
+        use basic::AMQPMethod as B;
+        match frame {
+            AMQPFrame::Method(_, AMQPClass::Basic(method)) => match method {
+                B::Deliver(deliver) => self.deliver = Some((Delivered::Deliver(deliver), Content::default())),
+                B::Return(_) => self.deliver = Some((Delivered::Return, Content::default())),
+                B::Ack(ack) => model.confirmed(link, ack.delivery_tag, ack.multiple, false),
+                B::Nack(nack) => model.confirmed(link, nack.delivery_tag, nack.multiple, true),
+                _ => {}
+            },
+            AMQPFrame::Method(_, AMQPClass::Tx(tx::AMQPMethod::CommitOk(_))) => model.committed(link),
+            AMQPFrame::Method(_, AMQPClass::Channel(channel::AMQPMethod::Close(_))) => {
+                model.channel_closed(link)
+            }
+            AMQPFrame::Header(_, header) => {
+                if let Some((_, content)) = &mut self.deliver {
+                    content.size = header.body_size as usize;
+                }
+            }
+            AMQPFrame::Body(_, bytes) => {
+                if let Some((_, content)) = &mut self.deliver {
+                    content.body.extend(bytes);
+                }
+                self.deliver_if_whole(link, model, scenario);
+            }
+            _ => {}
+        }
+    }
+
+    fn deliver_if_whole(&mut self, link: u64, model: &mut Model<'_>, scenario: &Scenario) {
+        let whole = self.deliver.take_if(|(_, content)| content.body.len() == content.size);
+        let Some((delivered, content)) = whole else { return };
+        let key = match key_of(&content.body) {
+            Ok(key) => key,
+            Err(text) => return model.fail(Checker::Invented, format!("connection {link}"), text),
+        };
+        let deliver = match delivered {
+            Delivered::Return => return model.returned(link, key),
+            Delivered::Deliver(deliver) => deliver,
+        };
+        // A consumer has the name of its queue.
+        let tag = deliver.consumer_tag.as_str();
+        let Some(queue) = scenario.queues.iter().position(|queue| queue.name == tag) else {
+            let text = format!("it is for a consumer {tag:?} that there is not");
+            return model.fail(Checker::Invented, key, text);
+        };
+        let no_ack = self.no_ack.iter().any(|name| name == tag);
+        model.sent(link, deliver.delivery_tag, queue, key, deliver.redelivered, no_ack);
+    }
+}

@@ -1,0 +1,636 @@
+//! The world of a run: the broker over the simulated disk, clients over a simulated network, and time.
+
+use super::client::{Client, Role, Wish};
+use super::model::{How, Key, Model};
+use super::scenario::{FaultKind, Scenario};
+use super::tap::Tap;
+use super::wire::Decoder;
+use crate::chance::{Chance, Domain, Draws};
+use crate::disk::{Cut, Disk};
+use crate::effects::Effects;
+use crate::outcome::{Checker, Counts, Outcome};
+use crate::schedule::Schedule;
+use crate::trace::Trace;
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use vowmq_core::ids::{ConnectionId, ListenerId, OpId, Seed};
+use vowmq_core::input::{CloseCause, Input, Peer, Protocol};
+use vowmq_core::output::{Halt, Output};
+use vowmq_core::time::{Monotonic, Now, WallTime};
+use vowmq_core::{Broker, Purpose, Recovered, Recovery};
+
+/// Simulated time after which the queues must be drained.
+const DRAIN_US: u64 = 120_000_000;
+
+/// Nothing happens for so long, and the queues count as drained.
+const QUIET_US: u64 = 2_000_000;
+
+/// What a wall clock shows when a run begins, in milliseconds.
+const WALL_MS: u64 = 1_700_000_000_000;
+
+/// Turns at one moment after which a broker does not come to rest.
+const TURNS_MAX: u32 = 100_000;
+
+enum Happening {
+    Start,
+    DiskDone {
+        epoch: u64,
+        op: OpId,
+    },
+    Wake {
+        epoch: u64,
+    },
+    ToBroker {
+        link: u64,
+        bytes: Bytes,
+    },
+    /// The broker reads again what had to wait.
+    Read {
+        link: u64,
+    },
+    ToClient {
+        link: u64,
+        bytes: Bytes,
+    },
+    Connect {
+        client: usize,
+    },
+    ClientWakes {
+        client: usize,
+        link: u64,
+    },
+    Broken {
+        link: u64,
+    },
+    ClientHears {
+        link: u64,
+    },
+    Fault(usize),
+    Heal,
+    Look,
+}
+
+enum Process {
+    Down,
+    Recovering(Box<Recovery>),
+    Serving(Box<Broker>),
+}
+
+/// A connection.
+struct Link {
+    client: usize,
+    at_broker: bool,
+    at_client: bool,
+    /// What the client has not decoded yet.
+    incoming: Decoder,
+    /// When the last bytes arrive, each way.
+    last_us: (u64, u64),
+    paused: bool,
+    waiting: VecDeque<Bytes>,
+}
+
+pub(super) struct World<'a> {
+    scenario: &'a Scenario,
+    chance: Chance,
+    draws: Draws,
+    schedule: Schedule<Happening>,
+    disk: Disk,
+    process: Process,
+    epoch: u64,
+    wake_at: Option<u64>,
+    down_until: u64,
+    stopping: bool,
+    clients: Vec<Client>,
+    /// The connection of each client.
+    current: Vec<Option<u64>>,
+    links: BTreeMap<u64, Link>,
+    next_link: u64,
+    model: Model<'a>,
+    tap: Tap,
+    trace: Trace,
+    effects: Effects,
+    counts: Counts,
+    healed: bool,
+    drained: bool,
+    last_delivery_us: u64,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(scenario: &'a Scenario, readable: bool) -> World<'a> {
+        let chance = Chance::new(scenario.seed);
+        let publishers = scenario.publishers.iter().enumerate().map(|(number, plan)| Role::Publisher {
+            plan: plan.clone(),
+            number: number as u32,
+            next: 0,
+            confirmed: 0,
+            sent: 0,
+            at_us: 0,
+            waits: false,
+        });
+        let consumers = scenario.consumers.iter().map(|plan| Role::Consumer { plan: plan.clone() });
+        let roles = publishers.chain(consumers).chain([Role::Drainer]).enumerate();
+        let clients: Vec<Client> = roles
+            .map(|(number, role)| Client::new(role, chance.draws(Domain::Client, 1000 + number as u64)))
+            .collect();
+        World {
+            scenario,
+            chance,
+            draws: chance.draws(Domain::Driver, 1),
+            schedule: Schedule::new(),
+            disk: Disk::new(scenario.disk.clone(), chance),
+            process: Process::Down,
+            epoch: 0,
+            wake_at: None,
+            down_until: 0,
+            stopping: false,
+            current: vec![None; clients.len()],
+            clients,
+            links: BTreeMap::new(),
+            next_link: 1,
+            model: Model::new(scenario),
+            tap: Tap::default(),
+            trace: Trace::new(readable),
+            effects: Effects::default(),
+            counts: Counts::default(),
+            healed: false,
+            drained: false,
+            last_delivery_us: 0,
+        }
+    }
+
+    pub(super) fn run(mut self) -> Outcome {
+        self.schedule.add(0, Happening::Start);
+        for client in 0..self.clients.len() - 1 {
+            self.schedule.add(1000, Happening::Connect { client });
+        }
+        for (index, fault) in self.scenario.faults.iter().enumerate() {
+            self.schedule.add(fault.at_us, Happening::Fault(index));
+        }
+        self.schedule.add(self.scenario.fault_phase_us, Happening::Heal);
+        while self.model.violation().is_none()
+            && !self.drained
+            && let Some(happening) = self.schedule.pop()
+        {
+            let now_us = self.schedule.now_us();
+            self.trace.set_now(now_us);
+            self.model.set_now(now_us);
+            if now_us > self.scenario.fault_phase_us + DRAIN_US {
+                self.model.fail(Checker::Progress, "queues", "they are not drained in time".to_owned());
+                break;
+            }
+            self.happens(happening);
+        }
+        if self.model.violation().is_none() {
+            self.model.audit();
+        }
+        self.counts.simulated_us = self.schedule.now_us();
+        self.counts.deliveries = self.model.deliveries;
+        self.counts.effects = self.effects;
+        let violation = self.model.violation().cloned();
+        if let Some(violation) = &violation {
+            self.trace.line("BROKEN", &[], || violation.to_string());
+        }
+        let (trace_hash, trace) = self.trace.so_far();
+        Outcome { violation, trace_hash, trace, counts: self.counts, ..Outcome::default() }
+    }
+
+    fn happens(&mut self, happening: Happening) {
+        match happening {
+            Happening::Start => self.start(),
+            Happening::DiskDone { epoch, op } if epoch == self.epoch => self.disk_done(op),
+            Happening::Wake { epoch } if epoch == self.epoch => {
+                self.wake_at = None;
+                self.turn();
+            }
+            Happening::DiskDone { .. } | Happening::Wake { .. } => {}
+            Happening::ToBroker { link, bytes } => {
+                self.links.entry(link).and_modify(|link| link.waiting.push_back(bytes));
+                self.read(link);
+            }
+            Happening::Read { link } => self.read(link),
+            Happening::ToClient { link, bytes } => self.arrives(link, &bytes),
+            Happening::Connect { client } => self.connect(client),
+            Happening::ClientWakes { client, link } => {
+                if self.current[client] == Some(link) {
+                    let wish = self.clients[client].go_on(self.schedule.now_us());
+                    self.wished(client, link, wish);
+                }
+            }
+            Happening::Broken { link } => self.broken(link),
+            Happening::ClientHears { link } => self.client_hears(link),
+            Happening::Fault(index) => self.fault(index),
+            Happening::Heal => self.heal(),
+            Happening::Look => self.look(),
+        }
+    }
+
+    fn now(&self) -> Now {
+        let now = self.schedule.now_us();
+        Now { monotonic: Monotonic(now), wall: WallTime(WALL_MS + now / 1000) }
+    }
+
+    fn start(&mut self) {
+        let now_us = self.schedule.now_us();
+        if !matches!(self.process, Process::Down) || now_us < self.down_until {
+            return;
+        }
+        self.epoch += 1;
+        self.wake_at = None;
+        let mut seed = [0; 32];
+        let mut draws = self.chance.draws(Domain::BrokerSeed, self.epoch);
+        seed.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&draws.number().to_le_bytes()));
+        let settings = self.scenario.broker.settings();
+        let recovery = Recovery::new(self.now(), settings, Seed(seed), Purpose::Serve);
+        self.process = Process::Recovering(Box::new(recovery));
+        self.trace.line("broker", &[self.epoch], || "is started and recovers".to_owned());
+        self.recover();
+    }
+
+    fn recover(&mut self) {
+        let Process::Recovering(recovery) = &mut self.process else { return };
+        let mut orders = Vec::new();
+        while let Some(output) = recovery.poll_output() {
+            orders.push(output);
+        }
+        let finished = recovery.finish();
+        for output in orders {
+            if let Output::Disk { op, request } = output {
+                self.order(op, request, true);
+            }
+        }
+        match finished {
+            None => {}
+            Some(Ok(Recovered { broker, report })) => {
+                self.trace.line("broker", &[report.last_lsn.0], || format!("serves: {report:?}"));
+                self.process = Process::Serving(Box::new(broker));
+                self.turn();
+            }
+            Some(Err(refusal)) => self.model.fail(Checker::Refusal, "broker", refusal.to_string()),
+        }
+    }
+
+    fn order(&mut self, op: OpId, request: vowmq_core::output::DiskRequest, recovering: bool) {
+        let latency = self.disk.submit(op, request, recovering);
+        let at = self.schedule.now_us() + latency;
+        self.schedule.add(at, Happening::DiskDone { epoch: self.epoch, op });
+    }
+
+    fn disk_done(&mut self, op: OpId) {
+        let result = self.disk.complete(op);
+        self.trace.line("disk", &[op.0], || format!("operation {op} done"));
+        match &mut self.process {
+            Process::Down => {}
+            Process::Recovering(recovery) => {
+                let now = Now { monotonic: Monotonic(self.schedule.now_us()), wall: WallTime(WALL_MS) };
+                recovery.handle(now, op, result);
+                self.recover();
+            }
+            Process::Serving(_) => self.feed(Input::DiskDone { op, result }),
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        let now = self.now();
+        let Process::Serving(broker) = &mut self.process else { return };
+        self.counts.broker_inputs += 1;
+        broker.handle(now, input);
+        self.turn();
+    }
+
+    /// The broker does what is due, and its orders are carried out.
+    fn turn(&mut self) {
+        let now = self.now();
+        let mut turns = 0;
+        loop {
+            self.carry_out();
+            let Process::Serving(broker) = &mut self.process else { return };
+            if broker.next_deadline().is_none_or(|deadline| deadline.at > now.monotonic) {
+                break;
+            }
+            broker.handle(now, Input::DeadlineReached);
+            turns += 1;
+            if turns == TURNS_MAX {
+                return self.model.fail(Checker::Progress, "broker", "it has always more to do".to_owned());
+            }
+        }
+        let Process::Serving(broker) = &mut self.process else { return };
+        if broker.is_durable() {
+            self.model.durable();
+        }
+        let due = broker.next_deadline().map(|deadline| deadline.at.0);
+        if let Some(due) = due
+            && self.wake_at.is_none_or(|at| due < at)
+        {
+            self.wake_at = Some(due);
+            self.schedule.add(due, Happening::Wake { epoch: self.epoch });
+        }
+    }
+
+    fn carry_out(&mut self) {
+        let Process::Serving(broker) = &mut self.process else { return };
+        let mut outputs = Vec::new();
+        while let Some(output) = broker.poll_output() {
+            outputs.push(output);
+        }
+        for output in outputs {
+            match output {
+                Output::Send { connection, chunks } => self.sends(connection.0, &chunks.concat()),
+                Output::Close { connection, reason } => self.closes(connection.0, &reason.to_string()),
+                Output::PauseReading { connection } => {
+                    self.effects.count("reading paused");
+                    self.links.entry(connection.0).and_modify(|link| link.paused = true);
+                }
+                Output::ResumeReading { connection } => self.resumes(connection.0),
+                Output::Disk { op, request } => self.order(op, request, false),
+                Output::Report(event) => {
+                    self.model.told(&event);
+                    self.trace.line("event", &[], || event.to_string());
+                }
+                Output::Answer { .. } => {}
+                Output::Halt { fault } => self.halted(&fault),
+            }
+        }
+        self.model.drained();
+    }
+
+    fn sends(&mut self, link: u64, bytes: &[u8]) {
+        self.trace.bytes(bytes);
+        self.trace
+            .line("broker", &[link, bytes.len() as u64], || format!("sends {} bytes to {link}", bytes.len()));
+        let before = self.model.deliveries;
+        self.tap.sent(link, bytes, &mut self.model, self.scenario);
+        if self.model.deliveries > before {
+            self.last_delivery_us = self.schedule.now_us();
+        }
+        self.travel(link, bytes, false);
+    }
+
+    /// Bytes are on their way, perhaps in pieces.
+    fn travel(&mut self, id: u64, bytes: &[u8], to_broker: bool) {
+        let now = self.schedule.now_us();
+        let (low, high) = self.scenario.latency_us;
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let whole = !self.draws.percent(self.scenario.split_percent);
+            let length = if whole { rest.len() } else { self.draws.between(1, rest.len() as u64) as usize };
+            let (piece, later) = rest.split_at(length);
+            rest = later;
+            let last = if to_broker { &mut link.last_us.0 } else { &mut link.last_us.1 };
+            let at = (now + self.draws.between(low, high)).max(*last);
+            *last = at;
+            let bytes = Bytes::copy_from_slice(piece);
+            self.schedule.add(
+                at,
+                match to_broker {
+                    true => Happening::ToBroker { link: id, bytes },
+                    false => Happening::ToClient { link: id, bytes },
+                },
+            );
+        }
+    }
+
+    /// The broker reads what has arrived, as long as it wants to.
+    fn read(&mut self, id: u64) {
+        while let Some(link) = self.links.get_mut(&id).filter(|link| link.at_broker && !link.paused)
+            && let Some(bytes) = link.waiting.pop_front()
+        {
+            self.tap.received(id, &bytes, &mut self.model, self.scenario);
+            self.feed(Input::Received { connection: ConnectionId(id), bytes });
+        }
+    }
+
+    fn resumes(&mut self, id: u64) {
+        let now = self.schedule.now_us();
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.paused = false;
+        self.schedule.add(now, Happening::Read { link: id });
+    }
+
+    /// Bytes arrive at the client.
+    fn arrives(&mut self, id: u64, bytes: &[u8]) {
+        let Some(link) = self.links.get_mut(&id).filter(|link| link.at_client) else { return };
+        let (client, at_broker) = (link.client, link.at_broker);
+        link.incoming.push(bytes);
+        if at_broker {
+            self.feed(Input::Sent { connection: ConnectionId(id), bytes: bytes.len() });
+        }
+        loop {
+            let Some(link) = self.links.get_mut(&id).filter(|link| link.at_client) else { return };
+            let frame = match link.incoming.next() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return,
+                Err(error) => return self.model.fail(Checker::Codec, format!("client {client}"), error),
+            };
+            self.counts.packets += 1;
+            let now = self.schedule.now_us();
+            match self.clients[client].receive(frame, self.scenario, now) {
+                Ok(wish) => self.wished(client, id, wish),
+                Err(what) => {
+                    let text = format!("it is sent what none of its requests asks for: {what}");
+                    return self.model.fail(Checker::Protocol, format!("client {client}"), text);
+                }
+            }
+        }
+    }
+
+    fn wished(&mut self, client: usize, id: u64, wish: Wish) {
+        if !wish.bytes.is_empty() {
+            self.trace.line("client", &[client as u64, wish.bytes.len() as u64], || {
+                format!("{client} sends {} bytes", wish.bytes.len())
+            });
+            self.travel(id, &wish.bytes, true);
+        }
+        if let Some(at) = wish.wake_us {
+            self.schedule
+                .add(at.max(self.schedule.now_us() + 1), Happening::ClientWakes { client, link: id });
+        }
+        if wish.leaves {
+            self.effects.count("consumer left");
+            self.breaks(id);
+        }
+    }
+
+    fn connect(&mut self, client: usize) {
+        if self.current[client].is_some() || self.clients[client].is_done() {
+            return;
+        }
+        let is_drainer = client + 1 == self.clients.len();
+        if self.healed && !is_drainer && !matches!(self.clients[client].role, Role::Publisher { .. }) {
+            return;
+        }
+        if !matches!(self.process, Process::Serving(_)) || self.stopping {
+            let at = self.schedule.now_us() + 5_000;
+            return self.schedule.add(at, Happening::Connect { client });
+        }
+        let id = self.next_link;
+        self.next_link += 1;
+        let link = Link {
+            client,
+            at_broker: true,
+            at_client: true,
+            incoming: Decoder::default(),
+            last_us: (0, 0),
+            paused: false,
+            waiting: VecDeque::new(),
+        };
+        self.links.insert(id, link);
+        self.current[client] = Some(id);
+        self.trace.line("network", &[id], || format!("connection {id} of client {client} opened"));
+        let peer = Peer { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)) };
+        let (connection, listener, protocol) = (ConnectionId(id), ListenerId(0), Protocol::Amqp);
+        self.feed(Input::Opened { connection, listener, protocol, peer });
+        let wish = self.clients[client].connected();
+        self.wished(client, id, wish);
+    }
+
+    /// The connection breaks: the client knows at once, the broker a little later.
+    fn breaks(&mut self, id: u64) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.at_client = false;
+        let client = link.client;
+        self.current[client] = None;
+        let at = self.schedule.now_us() + self.draws.below(3_000);
+        self.schedule.add(at, Happening::Broken { link: id });
+        let again = at + 1_000 + self.draws.below(20_000);
+        self.schedule.add(again, Happening::Connect { client });
+    }
+
+    fn broken(&mut self, id: u64) {
+        if let Some(link) = self.links.get_mut(&id)
+            && std::mem::replace(&mut link.at_broker, false)
+        {
+            self.tap.forget(id);
+            self.model.ended(id);
+            self.feed(Input::Closed { connection: ConnectionId(id), cause: CloseCause::Broken });
+        }
+    }
+
+    /// The broker closes it. No client does anything that it may be closed for.
+    fn closes(&mut self, id: u64, reason: &str) {
+        self.trace.line("broker", &[id], || format!("closes {id}: {reason}"));
+        self.tap.forget(id);
+        self.model.ended(id);
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.at_broker = false;
+        let (client, last) = (link.client, link.last_us.1);
+        if link.at_client && !self.stopping {
+            self.model.fail(Checker::Protocol, format!("client {client}"), format!("it is closed: {reason}"));
+        }
+        self.schedule.add(last, Happening::ClientHears { link: id });
+    }
+
+    fn client_hears(&mut self, id: u64) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if std::mem::replace(&mut link.at_client, false) {
+            let client = link.client;
+            self.current[client] = None;
+            let at = self.schedule.now_us() + 1_000 + self.draws.below(20_000);
+            self.schedule.add(at, Happening::Connect { client });
+        }
+    }
+
+    fn fault(&mut self, index: usize) {
+        match self.scenario.faults[index].kind {
+            FaultKind::PowerCut => {
+                self.effects.count("power cut");
+                self.trace.line("power", &[], || "is cut".to_owned());
+                let mut draws = self.chance.draws(Domain::Crash, index as u64);
+                let entity = index as u64;
+                let mut cut = Cut::drawn(self.chance, &self.scenario.disk, entity, &mut draws);
+                self.disk.power_cut(&mut cut, |_| {});
+                self.process_ends(index);
+            }
+            FaultKind::Kill => {
+                self.effects.count("process killed");
+                self.trace.line("process", &[], || "is killed".to_owned());
+                self.process_ends(index);
+            }
+            FaultKind::Shutdown => {
+                if matches!(self.process, Process::Serving(_)) {
+                    self.effects.count("shutdown");
+                    self.stopping = true;
+                    self.feed(Input::ShutdownRequested);
+                }
+            }
+            FaultKind::Reset { client } => {
+                if let Some(link) = self.current[client] {
+                    self.effects.count("connection reset");
+                    self.breaks(link);
+                }
+            }
+        }
+    }
+
+    fn process_ends(&mut self, index: usize) {
+        self.counts.crashes += 1;
+        let mut draws = self.chance.draws(Domain::Crash, 1000 + index as u64);
+        self.disk.process_crash(&mut draws, |_| {});
+        self.process = Process::Down;
+        self.epoch += 1;
+        self.stopping = false;
+        self.model.crashed();
+        let ids: Vec<u64> = self.links.keys().copied().collect();
+        let now = self.schedule.now_us();
+        for id in ids {
+            self.tap.forget(id);
+            if let Some(link) = self.links.get_mut(&id) {
+                link.at_broker = false;
+            }
+            self.schedule.add(now + self.draws.below(2_000), Happening::ClientHears { link: id });
+        }
+        self.down_until = now + self.draws.below(20_000);
+        self.schedule.add(self.down_until, Happening::Start);
+    }
+
+    fn halted(&mut self, fault: &Halt) {
+        self.trace.line("broker", &[], || format!("stops: {fault}"));
+        if *fault != Halt::ShutDown || !self.stopping {
+            return self.model.fail(Checker::Halt, "broker", fault.to_string());
+        }
+        self.process_ends(900);
+    }
+
+    /// From here on nothing goes wrong: consumers go, what they held goes back, and everything is drained.
+    fn heal(&mut self) {
+        self.healed = true;
+        let consumers: Vec<usize> = (0..self.clients.len() - 1)
+            .filter(|client| matches!(self.clients[*client].role, Role::Consumer { .. }))
+            .collect();
+        for client in consumers {
+            if let Some(link) = self.current[client] {
+                self.breaks(link);
+            }
+        }
+        let drainer = self.clients.len() - 1;
+        let now = self.schedule.now_us();
+        self.schedule.add(now + 10_000, Happening::Connect { client: drainer });
+        self.last_delivery_us = now;
+        self.schedule.add(now + QUIET_US, Happening::Look);
+    }
+
+    /// Whether all is published and nothing was delivered for long.
+    fn look(&mut self) {
+        let now = self.schedule.now_us();
+        let done = self.clients.iter().all(|client| match client.role {
+            Role::Publisher { .. } => client.is_done(),
+            Role::Consumer { .. } | Role::Drainer => true,
+        });
+        if done && now >= self.last_delivery_us + QUIET_US {
+            self.drained = true;
+        } else {
+            self.schedule.add(now + QUIET_US / 4, Happening::Look);
+        }
+    }
+}
+
+/// What a body says; an error: it is none of ours.
+pub(super) fn key_of(body: &[u8]) -> Result<Key, String> {
+    Key::of(body).ok_or_else(|| format!("a body that nobody published: {:?}", String::from_utf8_lossy(body)))
+}
+
+/// How a delivery is answered.
+pub(super) fn how(requeue: bool) -> How {
+    if requeue { How::Returned } else { How::Rejected }
+}

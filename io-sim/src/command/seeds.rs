@@ -1,0 +1,166 @@
+//! Runs that are nothing but their seed: `vowmq-sim shell` and `vowmq-sim amqp`.
+
+use super::run::parse_seeds;
+use super::{End, processors};
+use clap::Args;
+use cpu_time::ProcessTime;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+use vowmq_sim::outcome::Outcome;
+use vowmq_sim::seeds::{Summary, campaign};
+use vowmq_sim::{amqp, shell};
+
+/// Runs the broker's own code for sockets, back-pressure, time-outs and shutdown over a simulated network and disk.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  vowmq-sim shell --seeds 0..500
+  vowmq-sim shell --seeds 7..8 --trace")]
+pub(super) struct Shell {
+    #[command(flatten)]
+    seeds: Seeds,
+}
+
+/// Runs publishers and consumers of AMQP 0-9-1 through power cuts and broken connections.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  vowmq-sim amqp --seeds 0..5000
+  vowmq-sim amqp --seeds 7..8 --trace")]
+pub(super) struct Amqp {
+    #[command(flatten)]
+    seeds: Seeds,
+}
+
+#[derive(Args)]
+struct Seeds {
+    /// The seeds: from A to B, B not included.
+    #[arg(long, value_parser = parse_seeds, value_name = "A..B")]
+    seeds: Range<u64>,
+    /// Threads; as many as there are processors by default.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Stop at the first failure.
+    #[arg(long)]
+    until_failure: bool,
+    /// Print the failures as one line of JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print everything that happens; for one seed.
+    #[arg(long)]
+    trace: bool,
+    /// Print the scenario as JSON instead of running it; for one seed.
+    #[arg(long)]
+    show: bool,
+}
+
+/// A kind of runs.
+struct Kind {
+    name: &'static str,
+    run: fn(u64) -> Outcome,
+    run_traced: fn(u64) -> Outcome,
+    /// The scenario as JSON.
+    show: fn(u64) -> Result<String, serde_json::Error>,
+}
+
+impl Shell {
+    pub(super) fn run(self) -> Result<End, String> {
+        self.seeds.run(&Kind {
+            name: "shell",
+            run: |seed| shell::run(&shell::generate(seed)),
+            run_traced: |seed| shell::run_traced(&shell::generate(seed)),
+            show: |seed| serde_json::to_string_pretty(&shell::generate(seed)),
+        })
+    }
+}
+
+impl Amqp {
+    pub(super) fn run(self) -> Result<End, String> {
+        self.seeds.run(&Kind {
+            name: "amqp",
+            run: |seed| amqp::run(&amqp::generate(seed)),
+            run_traced: |seed| amqp::run_traced(&amqp::generate(seed)),
+            show: |seed| serde_json::to_string_pretty(&amqp::generate(seed)),
+        })
+    }
+}
+
+impl Seeds {
+    fn run(self, kind: &Kind) -> Result<End, String> {
+        let first = self.seeds.start;
+        if (self.trace || self.show) && self.seeds.end - first != 1 {
+            return Err("--trace and --show are for one seed: --seeds 7..8".to_owned());
+        }
+        if self.show {
+            let text = (kind.show)(first).map_err(|error| error.to_string())?;
+            say!("{text}");
+            return Ok(End::Clean);
+        }
+        if self.trace {
+            return Ok(print_run(&(kind.run_traced)(first)));
+        }
+        Ok(self.run_many(kind))
+    }
+
+    fn run_many(self, kind: &Kind) -> End {
+        let bar = ProgressBar::new(self.seeds.end - self.seeds.start);
+        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds  {per_sec}  {eta} left");
+        bar.set_style(style.expect("the template is right"));
+        let (begin, cpu) = (Instant::now(), ProcessTime::now());
+        let jobs = self.jobs.unwrap_or_else(processors);
+        let summary = campaign(self.seeds, jobs, self.until_failure, &kind.run, &|| bar.inc(1));
+        bar.finish_and_clear();
+        if self.json {
+            let failures = summary.failures.iter();
+            let failures = failures.map(|(seed, violation)| json!({ "seed": seed, "violation": violation }));
+            let failures: Vec<Value> = failures.collect();
+            say!("{}", json!({ "failures": failures, "cpu_seconds": cpu.elapsed().as_secs_f64() }));
+        } else {
+            print_summary(kind, &summary, begin.elapsed());
+        }
+        End::clean(summary.failures.is_empty())
+    }
+}
+
+fn print_run(outcome: &Outcome) -> End {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    for line in &outcome.trace {
+        if writeln!(out, "{line}").is_err() {
+            break; // whoever reads has enough
+        }
+    }
+    drop(out);
+    say!("trace {:016x}", outcome.trace_hash);
+    match &outcome.violation {
+        Some(violation) => say!("BROKEN: {violation}"),
+        None => say!("every promise was kept"),
+    }
+    End::clean(outcome.violation.is_none())
+}
+
+fn print_summary(kind: &Kind, summary: &Summary, elapsed: Duration) {
+    say!(
+        "{} seeds ({} of them run twice) in {:.1} s: {:.1} seeds a second",
+        summary.runs,
+        summary.compared,
+        elapsed.as_secs_f64(),
+        summary.runs as f64 / elapsed.as_secs_f64().max(1e-9)
+    );
+    say!(
+        "{} deliveries, {} ends of the broker in {:.1} s of simulated time",
+        summary.deliveries,
+        summary.ends,
+        summary.simulated_us as f64 / 1e6
+    );
+    for (name, count) in summary.effects.iter() {
+        say!("  {count:>12}  {name}");
+    }
+    if summary.failures.is_empty() {
+        say!("every promise was kept");
+    }
+    for (seed, violation) in &summary.failures {
+        say!("BROKEN by seed {seed}: {violation}");
+        say!("  vowmq-sim {} --seeds {seed}..{} --trace", kind.name, seed + 1);
+    }
+}
