@@ -173,6 +173,8 @@ pub enum DropReason {
     Rejected,
     /// It came back too often.
     DeliveryLimit,
+    /// It had waited, and there was nowhere to go.
+    NoRoute,
 }
 
 impl Event {
@@ -291,6 +293,7 @@ impl fmt::Display for DropReason {
             DropReason::QueueDeleted => "its queue was deleted",
             DropReason::Expired => "it expired",
             DropReason::Rejected => "its consumer rejected it",
+            DropReason::NoRoute => "it had waited, and no queue is bound for it",
             DropReason::DeliveryLimit => "it came back more often than x-delivery-limit",
         })
     }

@@ -35,6 +35,8 @@ pub struct Statistics {
     pub dropped_delivery_limit: u64,
     /// Messages that went from a queue to its dead letter exchange.
     pub dead_lettered: u64,
+    /// Delayed messages that no queue was bound for when they were due.
+    pub unroutable: u64,
     /// Messages purged by clients.
     pub purged: u64,
     /// Messages that went with a declared queue.

@@ -1,5 +1,6 @@
 //! Consumers and Basic.Get: who takes from queues, and how much (§1.8.3.1 to §1.8.3.5, §1.8.3.10).
 
+use super::delaying::is_hidden;
 use super::fault::Fault;
 use super::publishing::{DIRECT_REPLY_TO, name_of};
 use super::serving::Get;
@@ -224,6 +225,7 @@ impl Broker {
             (true, None) => return Err(Fault::new(ReplyCode::NotFound, "no previously declared queue")),
         };
         let found = self.state.vhosts[self.peer(id).vhost].queues.get(name).copied();
+        let found = found.filter(|_| !is_hidden(name));
         let queue = found.ok_or_else(|| Fault::no("queue", name))?;
         self.check_owner(id, queue, name)?;
         Ok(queue)

@@ -81,7 +81,7 @@ impl Broker {
             return self.drop_entry(lane, entry, reason);
         };
         let replaces = [(lane, entry.position)];
-        match self.publish_routed(None, target.vhost, &content, &routed, &replaces) {
+        match self.publish_routed(None, target.vhost, &content, &routed, &replaces, None) {
             Published::Stored(_) => {
                 self.counters.dead_lettered += 1;
                 let (message, position) = (entry.message, entry.position);
@@ -147,7 +147,7 @@ impl Broker {
         let key = message_key.as_short_str();
         let routed = self.route_amqp(vhost, &target.exchange, key.as_bytes(), &content.properties);
         if let Some(routed) = routed
-            && self.publish_routed(None, vhost, &content, &routed, &[]) != Published::Held
+            && self.publish_routed(None, vhost, &content, &routed, &[], None) != Published::Held
         {
             self.counters.dead_lettered += 1;
         }

@@ -2,6 +2,7 @@
 
 use super::arguments::{self, ExchangeArguments, QueueArguments};
 use super::consuming::encoded_table;
+use super::delaying::is_hidden;
 use super::fault::Fault;
 use super::publishing::name_of;
 use super::wire::method::{exchange, queue};
@@ -45,6 +46,10 @@ impl Broker {
                 check_new_name("exchange", name)?;
                 let spec = exchange_spec(declare)?;
                 self.check_disk()?;
+                // Its queue first: without it the exchange would not delay.
+                if spec.delays {
+                    self.add_delay_queue(vhost, name, spec.durable);
+                }
                 let vhost = self.state.vhosts[vhost].name.clone();
                 self.commit(Record::Topology(Topology::ExchangeDeclared { vhost, name: name.into(), spec }))
             }
@@ -91,6 +96,7 @@ impl Broker {
         let lsn =
             self.commit(Record::Topology(Topology::ExchangeDeleted { vhost: vhost_name, name: name.into() }));
         self.amqp.last_deletion = self.amqp.last_deletion.max(lsn);
+        self.remove_delay_queue(vhost, name);
         for binding in sources.into_iter().flatten() {
             self.unused_exchange_goes(vhost, &binding.source);
         }
@@ -280,7 +286,7 @@ impl Broker {
             }
             (false, _) => name_of(declare.queue).into(),
         };
-        let known = self.state.vhosts[vhost].queues.get(&*name).copied();
+        let known = self.state.vhosts[vhost].queues.get(&*name).copied().filter(|_| !is_hidden(&name));
         let (queue, wait) = match known {
             None if declare.passive => return Err(Fault::no("queue", &name)),
             Some(queue) => {
@@ -417,12 +423,15 @@ fn exchange_spec(declare: &exchange::Declare<'_>) -> Result<ExchangeSpec, Fault>
     let about = |why: String| Fault::precondition(format!("{why} (exchange '{name}' in vhost '/')"));
     ExchangeArguments::check(&declare.arguments).map_err(about)?;
     let kind_name = name_of(declare.kind);
-    if kind_name == DELAYED {
-        let text =
-            format!("exchange type '{DELAYED}' is not there in this version: messages would not be delayed");
-        return Err(Fault::new(ReplyCode::CommandInvalid, text));
-    }
-    let kind = ExchangeKind::named(kind_name);
+    let delays = kind_name == DELAYED;
+    let delayed = declare.arguments.get("x-delayed-type").map(|kind| kind.as_str().unwrap_or_default());
+    let kind = match (delays, delayed) {
+        (false, _) => ExchangeKind::named(kind_name),
+        (true, Some(kind)) => ExchangeKind::named(kind),
+        (true, None) => {
+            return Err(about("invalid argument, 'x-delayed-type' must be an existing exchange type".into()));
+        }
+    };
     let Some(kind) = kind else {
         return Err(Fault::new(ReplyCode::CommandInvalid, format!("unknown exchange type '{kind_name}'")));
     };
@@ -431,7 +440,7 @@ fn exchange_spec(declare: &exchange::Declare<'_>) -> Result<ExchangeSpec, Fault>
         durable: declare.durable,
         auto_delete: declare.auto_delete,
         internal: declare.internal,
-        delays: false,
+        delays,
         arguments: encoded_table(&declare.arguments),
     })
 }

@@ -16,6 +16,7 @@ pub(crate) mod connection;
 mod consuming;
 mod dead_letter;
 mod declaring;
+mod delaying;
 mod dispatch;
 mod expiring;
 pub(crate) mod fault;

@@ -215,7 +215,14 @@ impl Broker {
             return Err(Fault::no("exchange", exchange));
         };
         let returned = publish.mandatory && self.leads_nowhere(vhost, &routed, &content.properties);
-        let published = self.publish_routed(Some(id), vhost, content, &routed, &[]);
+        let delay = self.delay_of(vhost, exchange, &content.properties);
+        let returned = returned && delay.is_none();
+        let routed = match delay {
+            Some((queue, _)) => Routed { queues: Vec::from([queue]), ..Routed::default() },
+            None => routed,
+        };
+        let until = delay.map(|(_, until)| until);
+        let published = self.publish_routed(Some(id), vhost, content, &routed, &[], until);
         // Told once, however often it was held, and before its confirm.
         if returned && published != Published::Held {
             self.return_message(id, number, content);
@@ -241,7 +248,7 @@ impl Broker {
         routed.queues.is_empty() && found.is_empty() && !bridge::asks_to_retain(properties)
     }
 
-    /// Publishes a message to where it was routed.
+    /// Publishes a message to where it was routed; `until`: it only waits there.
     pub(super) fn publish_routed(
         &mut self,
         connection: Option<ConnectionId>,
@@ -249,20 +256,22 @@ impl Broker {
         content: &Content,
         routed: &Routed,
         replaces: &[(QueueId, crate::ids::QueuePosition)],
+        until: Option<WallTime>,
     ) -> Published {
         let publish = content.publish();
-        let properties = without_bcc(&content.properties);
+        let properties = until.is_none().then(|| without_bcc(&content.properties)).flatten();
         let properties =
             stored_properties(publish.exchange, properties.as_ref().unwrap_or(&content.properties));
         let key = publish.routing_key.as_bytes();
         let persistent = content.properties.delivery_mode() == Some(2);
         let expiration = content.properties.expiration().and_then(milliseconds);
+        let expires_at = until.or(expiration.map(|ms| self.now.wall.plus_ms(ms)));
         let topic = routed.topics.first().and_then(|key| bridge::topic_of(key));
         if !routed.topics.is_empty() && topic.is_none() {
             self.counters.unmappable += 1;
         }
         self.publish(Publishing {
-            expires_at: expiration.map_or(WallTime(0), |ms| self.now.wall.plus_ms(ms)),
+            expires_at: expires_at.unwrap_or(WallTime(0)),
             topic: topic.as_deref(),
             retain: topic.is_some() && bridge::asks_to_retain(&content.properties),
             queues: &routed.queues,

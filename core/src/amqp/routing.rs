@@ -1,6 +1,7 @@
 //! Where a message goes: from an exchange by its bindings to queues, once each, whatever leads there.
 
 use super::bridge;
+use super::delaying::is_hidden;
 use super::wire::{Properties, ShortStr, Table, Value};
 use crate::broker::Broker;
 use crate::durable::state::topology::TOPIC_EXCHANGE;
@@ -44,6 +45,7 @@ impl Broker {
         if exchange.is_empty() {
             let queues = &self.state.vhosts[vhost].queues;
             let named = keys.iter().filter_map(|key| core::str::from_utf8(key).ok());
+            let named = named.filter(|name| !is_hidden(name));
             routed.queues.extend(named.filter_map(|name| queues.get(name)));
         } else {
             self.state.exchange(vhost, exchange)?;

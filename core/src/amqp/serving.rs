@@ -23,7 +23,7 @@ use crate::message::Message;
 use crate::queue::Entry;
 use crate::send_queue::SendQueue;
 use crate::time::{Monotonic, WallTime};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bytes::BytesMut;
 
@@ -49,6 +49,8 @@ pub(crate) struct Serving {
     pub expiry: Option<WallTime>,
     /// When it goes if nobody uses it.
     pub idle: Option<Monotonic>,
+    /// Of an exchange that delays: when what waits is due.
+    pub due: BTreeSet<(WallTime, QueuePosition)>,
     /// What is to leave and could not yet.
     pub leaving: VecDeque<(QueueId, QueuePosition, super::dead_letter::Reason)>,
     /// `Work::Serve` is in the list.
@@ -166,7 +168,7 @@ impl Broker {
         numbers.into_iter().for_each(|number| self.serve_channel(id, number));
     }
 
-    fn list_serving(&mut self, queue: QueueId) {
+    pub(super) fn list_serving(&mut self, queue: QueueId) {
         if !core::mem::replace(&mut self.serving_mut(queue).listed, true) {
             self.work.push_back(Work::Serve(queue));
         }
@@ -179,6 +181,9 @@ impl Broker {
         }
         if let Some(serving) = self.amqp.serving.get_mut(&queue) {
             serving.listed = false;
+        }
+        if self.is_delay_queue(queue) {
+            return self.serve_delays(queue);
         }
         self.leave_at_last(queue);
         for _ in 0..self.settings.limits.turn_work {

@@ -1,0 +1,188 @@
+//! Exchanges that delay (`x-delayed-message`): what has a header `x-delay` waits that many milliseconds before it is routed.
+//!
+//! It waits in a queue of the exchange's own, which no client sees and which survives as the exchange does. Its due time
+//! stands in the message as its expiry. When it is due one record takes it out of there and puts it where it is routed then.
+
+use super::publishing::{Content, name_of};
+use super::wire::method::basic;
+use super::wire::{Properties, ShortStr, Value};
+use super::{bridge, connection};
+use crate::broker::Broker;
+use crate::broker::fetching::Reader;
+use crate::broker::publishing::Published;
+use crate::durable::record::Record;
+use crate::durable::topology::{QueueSpec, Topology};
+use crate::event::{DropReason, Event};
+use crate::ids::{QueueId, QueuePosition};
+use crate::message::Message;
+use crate::time::WallTime;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use bytes::Bytes;
+
+/// What the names of the queues begin with that no client sees.
+const PREFIX: &str = "amq.delayed.";
+
+/// The header that says how long to wait, in milliseconds.
+const HEADER: &str = "x-delay";
+
+/// The longest delay, as in RabbitMQ: 2³² - 1 milliseconds.
+const DELAY_MAX_MS: i64 = 0xffff_ffff;
+
+/// Whether the queue of that name belongs to an exchange that delays.
+pub(super) fn is_hidden(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// How long the message wants to wait; none: not at all.
+fn delay_ms(properties: &Properties) -> Option<u64> {
+    let delay = properties.header(HEADER)?.as_integer()?;
+    u64::try_from(delay.min(DELAY_MAX_MS)).ok().filter(|delay| *delay > 0)
+}
+
+impl Broker {
+    /// An exchange is declared that delays: it gets its queue. What an earlier one of its name left behind goes.
+    pub(super) fn add_delay_queue(&mut self, vhost: usize, exchange: &str, durable: bool) {
+        self.remove_delay_queue(vhost, exchange);
+        let name = queue_name(exchange);
+        let queue = self.state.next_queue();
+        let (exclusive, auto_delete, lanes) = (false, false, 1);
+        let spec = QueueSpec { durable, exclusive, auto_delete, lanes, arguments: Box::default() };
+        let vhost = self.state.vhosts[vhost].name.clone();
+        let declared = Topology::QueueDeclared { vhost, name: name.as_str().into(), queue, spec };
+        self.commit(Record::Topology(declared));
+    }
+
+    /// Its exchange goes, and what waits with it.
+    pub(super) fn remove_delay_queue(&mut self, vhost: usize, exchange: &str) {
+        let queue = self.state.vhosts[vhost].queues.get(queue_name(exchange).as_str()).copied();
+        if let Some(queue) = queue {
+            self.delete_declared(queue);
+        }
+    }
+
+    /// The queue in which the message waits, and until when; none: it does not wait.
+    pub(super) fn delay_of(
+        &self,
+        vhost: usize,
+        exchange: &str,
+        properties: &Properties,
+    ) -> Option<(QueueId, WallTime)> {
+        if !self.state.exchange(vhost, exchange)?.spec.delays {
+            return None;
+        }
+        let due = self.now.wall.plus_ms(delay_ms(properties)?);
+        let queue = self.state.vhosts[vhost].queues.get(queue_name(exchange).as_str())?;
+        Some((*queue, due))
+    }
+
+    /// Whether the queue belongs to an exchange that delays.
+    pub(super) fn is_delay_queue(&self, queue: QueueId) -> bool {
+        self.state.declared(queue).is_some_and(|declared| is_hidden(&declared.name))
+    }
+
+    /// Notes when new messages are due, and routes those that are.
+    pub(super) fn serve_delays(&mut self, queue: QueueId) {
+        for _ in 0..self.settings.limits.turn_work {
+            let serving = self.serving_mut(queue);
+            let cursor = serving.lane_mut(0).cursor;
+            let Some(entry) = self.state.queue(queue).and_then(|lane| lane.first_from(cursor)) else {
+                return self.route_due(queue);
+            };
+            let due = self.state.messages.message(entry.message).map(|message| message.expires_at);
+            if due.is_none() && !self.fetches.is_unreadable(entry.message) {
+                return self.read_delayed(queue, entry.position);
+            }
+            let serving = self.serving_mut(queue);
+            serving.lane_mut(0).cursor = entry.position.plus(1);
+            serving.due.extend(due.map(|due| (due, entry.position)));
+        }
+        self.list_serving(queue);
+    }
+
+    fn route_due(&mut self, queue: QueueId) {
+        for _ in 0..self.settings.limits.turn_work {
+            let Some((due, position)) = self.serving_mut(queue).due.first().copied() else {
+                return self.wake_when_due(queue, None);
+            };
+            if due > self.now.wall {
+                return self.wake_when_due(queue, Some(due));
+            }
+            if !self.route_delayed(queue, position) {
+                return;
+            }
+            self.serving_mut(queue).due.remove(&(due, position));
+        }
+        self.list_serving(queue);
+    }
+
+    /// The message is due. False: it has to wait, for a read or for room.
+    fn route_delayed(&mut self, queue: QueueId, position: QueuePosition) -> bool {
+        let Some(entry) = self.state.queue(queue).and_then(|lane| lane.find(position)) else { return true };
+        let Some(message) = self.state.messages.message(entry.message).cloned() else {
+            if self.fetches.is_unreadable(entry.message) {
+                return true;
+            }
+            self.read_delayed(queue, position);
+            return false;
+        };
+        let Some(vhost) = self.state.declared(queue).map(|declared| declared.vhost) else { return true };
+        let content = undelayed(&message);
+        let exchange = core::str::from_utf8(bridge::exchange_of(message.properties())).unwrap_or("");
+        let routed = self.route_amqp(vhost, exchange, message.address(), &content.properties);
+        let routed = routed.filter(|routed| !routed.queues.is_empty() || !routed.topics.is_empty());
+        if let Some(routed) = routed {
+            match self.publish_routed(None, vhost, &content, &routed, &[(queue, position)], None) {
+                Published::Stored(_) => return true,
+                Published::Held => {
+                    self.amqp.held_dead_letters.insert(queue);
+                    return false;
+                }
+                Published::Refused(_) => {}
+            }
+        }
+        self.counters.unroutable += 1;
+        self.commit(Record::Settled { queue, position });
+        let (message, reason) = (Some(entry.message), DropReason::NoRoute);
+        self.message_event(|| Event::Dropped { message, queue, reason });
+        true
+    }
+
+    fn read_delayed(&mut self, queue: QueueId, position: QueuePosition) {
+        let message = self.state.queue(queue).and_then(|lane| lane.find(position)).map(|entry| entry.message);
+        if message.is_some_and(|message| !self.fetches.is_waiting(Reader::Queue(queue), message)) {
+            self.fetch_entries(Reader::Queue(queue), queue, position);
+        }
+    }
+
+    fn wake_when_due(&mut self, queue: QueueId, due: Option<WallTime>) {
+        let serving = self.serving_mut(queue);
+        if let Some(before) = core::mem::replace(&mut serving.expiry, due) {
+            self.amqp.expiries.remove(&(before, queue));
+        }
+        self.amqp.expiries.extend(due.map(|due| (due, queue)));
+    }
+}
+
+fn queue_name(exchange: &str) -> String {
+    format!("{PREFIX}{exchange}")
+}
+
+/// The message as it goes on: as in RabbitMQ its delay is negative from then on, so that no other exchange delays it.
+fn undelayed(message: &Message) -> Content {
+    let properties = bridge::properties(message);
+    let mut headers = properties.headers().unwrap_or_default();
+    let delay = headers.get(HEADER).and_then(Value::as_integer).unwrap_or(0);
+    headers.set(ShortStr::literal(HEADER), Value::I64(-delay));
+    let exchange = ShortStr::new(bridge::exchange_of(message.properties())).unwrap_or_default();
+    let routing_key = ShortStr::new(message.address()).unwrap_or_default();
+    let publish = basic::Publish { exchange, routing_key, mandatory: false, immediate: false };
+    debug_assert!(!name_of(exchange).is_empty(), "the default exchange does not delay");
+    let frame = connection::encoded(1, &publish);
+    Content {
+        method: Bytes::copy_from_slice(&frame[7..frame.len() - 1]),
+        properties: properties.edit().set_headers(headers).build(),
+        body: message.body_shared(),
+    }
+}
