@@ -17,7 +17,7 @@ import unittest
 
 from broker import Target
 
-MODULES = "patterns publishing declaring delivery leaving connecting durability bridge reports tools aio celery_tasks javascript"
+MODULES = "patterns publishing declaring delivery leaving connecting durability delaying bridge reports tools aio celery_tasks javascript"
 
 
 def main():
