@@ -31,7 +31,7 @@ class Delaying(Case):
         channel = self.channel()
         came = self.take(channel, "q", 3)
         took = time.monotonic() - began
-        self.assertEqual([body for _, _, body in came], ["first", "second", "third"])
+        self.assertEqual([body.decode() for _, _, body in came], ["first", "second", "third"])
         self.assertGreater(took, 0.55)
         self.assertEqual([properties.headers["x-delay"] for _, properties, _ in came], [0, -300, -600])
         self.assertEmpty(channel, "q")
