@@ -245,6 +245,21 @@ impl fmt::Display for Event {
             Event::MessageReadable { message } => {
                 write!(f, "message {message} could be read after all")
             }
+            Event::AmqpFault { connection, channel: 0, reason } => {
+                write!(f, "connection {connection} is closed: {reason}")
+            }
+            Event::AmqpFault { connection, channel, reason } => {
+                write!(f, "channel {channel} of connection {connection} is closed: {reason}")
+            }
+            _ => self.fmt_of_a_message(f),
+        }
+    }
+}
+
+impl Event {
+    /// What happened to a message, in words.
+    fn fmt_of_a_message(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Event::Received { message, address, .. } => {
                 write!(f, "message {message} received for {:?}", String::from_utf8_lossy(address))
             }
@@ -270,16 +285,11 @@ impl fmt::Display for Event {
             Event::DeadLettered { message, queue, position } => {
                 write!(f, "message {message} of queue {queue} at {position} went to the dead letter exchange")
             }
-            Event::AmqpFault { connection, channel: 0, reason } => {
-                write!(f, "connection {connection} is closed: {reason}")
-            }
-            Event::AmqpFault { connection, channel, reason } => {
-                write!(f, "channel {channel} of connection {connection} is closed: {reason}")
-            }
             Event::Dropped { message, queue, reason } => match message {
                 Some(message) => write!(f, "message {message} dropped from queue {queue}: {reason}"),
                 None => write!(f, "a QoS 0 message for queue {queue} dropped: {reason}"),
             },
+            _ => Ok(()),
         }
     }
 }

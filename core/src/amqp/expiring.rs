@@ -184,8 +184,8 @@ impl Broker {
             return Ok(true); // what is too much is dead-lettered afterwards
         }
         let serving = self.amqp.serving.get(&id);
-        // The lowest priority goes first, in it the oldest.
-        for lane_id in lanes(id, &declared.spec).collect::<Vec<_>>().into_iter().rev() {
+        // As in RabbitMQ the head goes, which is the oldest of the highest priority.
+        for lane_id in lanes(id, &declared.spec) {
             let lane = serving.and_then(|serving| serving.lanes.get((lane_id.0 - id.0) as usize));
             let returned = lane.into_iter().flat_map(|lane| lane.returned.keys().copied());
             let from = lane.map_or(QueuePosition(0), |lane| lane.cursor);

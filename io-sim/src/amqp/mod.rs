@@ -7,6 +7,7 @@
 //! ```
 
 mod client;
+mod faults;
 mod model;
 mod scenario;
 mod tap;

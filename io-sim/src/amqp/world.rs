@@ -2,11 +2,11 @@
 
 use super::client::{Client, Role, Wish};
 use super::model::{How, Key, Model};
-use super::scenario::{FaultKind, Scenario};
+use super::scenario::Scenario;
 use super::tap::Tap;
 use super::wire::Decoder;
 use crate::chance::{Chance, Domain, Draws};
-use crate::disk::{Cut, Disk};
+use crate::disk::Disk;
 use crate::effects::Effects;
 use crate::outcome::{Checker, Counts, Outcome};
 use crate::schedule::Schedule;
@@ -16,15 +16,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use vowmq_core::ids::{ConnectionId, ListenerId, OpId, Seed};
 use vowmq_core::input::{CloseCause, Input, Peer, Protocol};
-use vowmq_core::output::{Halt, Output};
+use vowmq_core::output::Output;
 use vowmq_core::time::{Monotonic, Now, WallTime};
 use vowmq_core::{Broker, Purpose, Recovered, Recovery};
 
 /// Simulated time after which the queues must be drained.
 const DRAIN_US: u64 = 120_000_000;
-
-/// Nothing happens for so long, and the queues count as drained.
-const QUIET_US: u64 = 2_000_000;
 
 /// What a wall clock shows when a run begins, in milliseconds.
 const WALL_MS: u64 = 1_700_000_000_000;
@@ -32,7 +29,7 @@ const WALL_MS: u64 = 1_700_000_000_000;
 /// Turns at one moment after which a broker does not come to rest.
 const TURNS_MAX: u32 = 100_000;
 
-enum Happening {
+pub(super) enum Happening {
     Start,
     DiskDone {
         epoch: u64,
@@ -71,49 +68,49 @@ enum Happening {
     Look,
 }
 
-enum Process {
+pub(super) enum Process {
     Down,
     Recovering(Box<Recovery>),
     Serving(Box<Broker>),
 }
 
 /// A connection.
-struct Link {
-    client: usize,
-    at_broker: bool,
-    at_client: bool,
+pub(super) struct Link {
+    pub(super) client: usize,
+    pub(super) at_broker: bool,
+    pub(super) at_client: bool,
     /// What the client has not decoded yet.
-    incoming: Decoder,
+    pub(super) incoming: Decoder,
     /// When the last bytes arrive, each way.
-    last_us: (u64, u64),
-    paused: bool,
-    waiting: VecDeque<Bytes>,
+    pub(super) last_us: (u64, u64),
+    pub(super) paused: bool,
+    pub(super) waiting: VecDeque<Bytes>,
 }
 
 pub(super) struct World<'a> {
-    scenario: &'a Scenario,
-    chance: Chance,
-    draws: Draws,
-    schedule: Schedule<Happening>,
-    disk: Disk,
-    process: Process,
-    epoch: u64,
-    wake_at: Option<u64>,
-    down_until: u64,
-    stopping: bool,
-    clients: Vec<Client>,
+    pub(super) scenario: &'a Scenario,
+    pub(super) chance: Chance,
+    pub(super) draws: Draws,
+    pub(super) schedule: Schedule<Happening>,
+    pub(super) disk: Disk,
+    pub(super) process: Process,
+    pub(super) epoch: u64,
+    pub(super) wake_at: Option<u64>,
+    pub(super) down_until: u64,
+    pub(super) stopping: bool,
+    pub(super) clients: Vec<Client>,
     /// The connection of each client.
-    current: Vec<Option<u64>>,
-    links: BTreeMap<u64, Link>,
-    next_link: u64,
-    model: Model<'a>,
-    tap: Tap,
-    trace: Trace,
-    effects: Effects,
-    counts: Counts,
-    healed: bool,
-    drained: bool,
-    last_delivery_us: u64,
+    pub(super) current: Vec<Option<u64>>,
+    pub(super) links: BTreeMap<u64, Link>,
+    pub(super) next_link: u64,
+    pub(super) model: Model<'a>,
+    pub(super) tap: Tap,
+    pub(super) trace: Trace,
+    pub(super) effects: Effects,
+    pub(super) counts: Counts,
+    pub(super) healed: bool,
+    pub(super) drained: bool,
+    pub(super) last_delivery_us: u64,
 }
 
 impl<'a> World<'a> {
@@ -290,7 +287,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn feed(&mut self, input: Input) {
+    pub(super) fn feed(&mut self, input: Input) {
         let now = self.now();
         let Process::Serving(broker) = &mut self.process else { return };
         self.counts.broker_inputs += 1;
@@ -486,7 +483,7 @@ impl<'a> World<'a> {
     }
 
     /// The connection breaks: the client knows at once, the broker a little later.
-    fn breaks(&mut self, id: u64) {
+    pub(super) fn breaks(&mut self, id: u64) {
         let Some(link) = self.links.get_mut(&id) else { return };
         link.at_client = false;
         let client = link.client;
@@ -528,99 +525,6 @@ impl<'a> World<'a> {
             self.current[client] = None;
             let at = self.schedule.now_us() + 1_000 + self.draws.below(20_000);
             self.schedule.add(at, Happening::Connect { client });
-        }
-    }
-
-    fn fault(&mut self, index: usize) {
-        match self.scenario.faults[index].kind {
-            FaultKind::PowerCut => {
-                self.effects.count("power cut");
-                self.trace.line("power", &[], || "is cut".to_owned());
-                let mut draws = self.chance.draws(Domain::Crash, index as u64);
-                let entity = index as u64;
-                let mut cut = Cut::drawn(self.chance, &self.scenario.disk, entity, &mut draws);
-                self.disk.power_cut(&mut cut, |_| {});
-                self.process_ends(index);
-            }
-            FaultKind::Kill => {
-                self.effects.count("process killed");
-                self.trace.line("process", &[], || "is killed".to_owned());
-                self.process_ends(index);
-            }
-            FaultKind::Shutdown => {
-                if matches!(self.process, Process::Serving(_)) {
-                    self.effects.count("shutdown");
-                    self.stopping = true;
-                    self.feed(Input::ShutdownRequested);
-                }
-            }
-            FaultKind::Reset { client } => {
-                if let Some(link) = self.current[client] {
-                    self.effects.count("connection reset");
-                    self.breaks(link);
-                }
-            }
-        }
-    }
-
-    fn process_ends(&mut self, index: usize) {
-        self.counts.crashes += 1;
-        let mut draws = self.chance.draws(Domain::Crash, 1000 + index as u64);
-        self.disk.process_crash(&mut draws, |_| {});
-        self.process = Process::Down;
-        self.epoch += 1;
-        self.stopping = false;
-        self.model.crashed();
-        let ids: Vec<u64> = self.links.keys().copied().collect();
-        let now = self.schedule.now_us();
-        for id in ids {
-            self.tap.forget(id);
-            if let Some(link) = self.links.get_mut(&id) {
-                link.at_broker = false;
-            }
-            self.schedule.add(now + self.draws.below(2_000), Happening::ClientHears { link: id });
-        }
-        self.down_until = now + self.draws.below(20_000);
-        self.schedule.add(self.down_until, Happening::Start);
-    }
-
-    fn halted(&mut self, fault: &Halt) {
-        self.trace.line("broker", &[], || format!("stops: {fault}"));
-        if *fault != Halt::ShutDown || !self.stopping {
-            return self.model.fail(Checker::Halt, "broker", fault.to_string());
-        }
-        self.process_ends(900);
-    }
-
-    /// From here on nothing goes wrong: consumers go, what they held goes back, and everything is drained.
-    fn heal(&mut self) {
-        self.healed = true;
-        let consumers: Vec<usize> = (0..self.clients.len() - 1)
-            .filter(|client| matches!(self.clients[*client].role, Role::Consumer { .. }))
-            .collect();
-        for client in consumers {
-            if let Some(link) = self.current[client] {
-                self.breaks(link);
-            }
-        }
-        let drainer = self.clients.len() - 1;
-        let now = self.schedule.now_us();
-        self.schedule.add(now + 10_000, Happening::Connect { client: drainer });
-        self.last_delivery_us = now;
-        self.schedule.add(now + QUIET_US, Happening::Look);
-    }
-
-    /// Whether all is published and nothing was delivered for long.
-    fn look(&mut self) {
-        let now = self.schedule.now_us();
-        let done = self.clients.iter().all(|client| match client.role {
-            Role::Publisher { .. } => client.is_done(),
-            Role::Consumer { .. } | Role::Drainer => true,
-        });
-        if done && now >= self.last_delivery_us + QUIET_US {
-            self.drained = true;
-        } else {
-            self.schedule.add(now + QUIET_US / 4, Happening::Look);
         }
     }
 }

@@ -92,14 +92,12 @@ impl Facts {
             Record::SessionOpened { session, queue, key, horizon, .. } => {
                 self.open(session, queue, key.client, horizon);
             }
-            Record::SessionAttached { session, horizon } => self.with(session, |facts| {
-                facts.attached = true;
-                facts.horizon = horizon.0;
-            }),
-            Record::SessionDetached { session, horizon, .. } => self.with(session, |facts| {
-                facts.attached = false;
-                facts.horizon = horizon.0;
-            }),
+            Record::SessionAttached { session, horizon } => {
+                self.with(session, |facts| (facts.attached, facts.horizon) = (true, horizon.0));
+            }
+            Record::SessionDetached { session, horizon, .. } => {
+                self.with(session, |facts| (facts.attached, facts.horizon) = (false, horizon.0));
+            }
             Record::SessionRemoved { session, .. } => {
                 if let Some(facts) = self.sessions.remove(&session) {
                     self.of_client.remove(&facts.client);
