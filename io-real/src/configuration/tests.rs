@@ -119,7 +119,10 @@ fn other_machines_are_let_in_only_on_the_operators_word() {
     assert!(text.contains("0.0.0.0:1883 can be reached from other machines"), "{text}");
     load("allow_anonymous = true\n[listen]\nmqtt = \"0.0.0.0:1883\"").expect("allowed");
     load("[listen]\nmqtt = [\"localhost:0\", \"[::1]:1883\"]").expect("loopback");
-    assert!(refusal("[listen]\nmqtt = []").contains("serves nobody"));
+    let text = refusal("[listen]\namqp = [\"0.0.0.0:5672\"]");
+    assert!(text.contains("listen.amqp: 0.0.0.0:5672 can be reached from other machines"), "{text}");
+    load("[listen]\nmqtt = []").expect("AMQP is left");
+    assert!(refusal("[listen]\nmqtt = []\namqp = []").contains("serves nobody"));
 }
 
 #[test]
@@ -150,6 +153,18 @@ fn the_environment_overrides_the_file_and_flags_override_both() {
     let expected = "environment variable VOWMQ_LIMIT_INFLIGHT: there is no such setting; did you mean \
                     `VOWMQ_LIMITS_INFLIGHT`?";
     assert_eq!(text, expected);
+}
+
+#[test]
+fn who_names_listeners_on_the_command_line_gets_these_alone() {
+    // If it failed, a second broker with `--mqtt 127.0.0.1:0` could not start, because the first one has AMQP's port.
+    let flag = |key: &str| Flag { name: "--x".into(), key: key.into(), value: "127.0.0.1:0".into() };
+    let with = |flags: Vec<Flag>| Sources { flags, ..Sources::default() }.load().expect("accepted");
+    let counts = |loaded: Configuration| (loaded.listen_mqtt.len(), loaded.listen_amqp.len());
+    assert_eq!(counts(with(vec![])), (1, 1));
+    assert_eq!(counts(with(vec![flag("listen.mqtt")])), (1, 0));
+    assert_eq!(counts(with(vec![flag("listen.amqp")])), (0, 1));
+    assert_eq!(counts(with(vec![flag("listen.mqtt"), flag("listen.amqp")])), (1, 1));
 }
 
 #[test]
