@@ -35,6 +35,9 @@ const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes that a queued message takes in memory although its body is on disk, with room to spare.
 const ENTRY_BYTES: u64 = 200;
 
+/// How long upkeep may take to give back what is needed no more.
+const GIVING_BACK: Duration = Duration::from_secs(20);
+
 #[derive(Debug, Parser)]
 #[command(about = "Publish, drain, SIGKILL, restart: for hours.")]
 struct Arguments {
@@ -102,7 +105,6 @@ fn soak(arguments: &Arguments, store: &Path) -> Vec<String> {
     };
     println!("minute  file MiB  owed MiB  RSS MiB  acknowledged  recovery");
     let mut violations = Vec::new();
-    let mut owed_before = 0;
     let begun = Instant::now();
     let mut kill_at = begun + Duration::from_secs(arguments.kill_every);
     for minute in 1..=arguments.minutes {
@@ -110,15 +112,9 @@ fn soak(arguments: &Arguments, store: &Path) -> Vec<String> {
         while Instant::now() < ends {
             thread::sleep(ends.min(kill_at).saturating_duration_since(Instant::now()));
             if Instant::now() >= kill_at {
-                let sample = sample(&broker, store, &audits);
+                let sample = when_it_is_given_back(arguments, &broker, store, &audits);
                 println!("{}", sample.line(arguments, minute, &audits, &broker));
-                // What was drained since the last look may not have been given back yet.
-                violations.extend(sample.violations(
-                    arguments,
-                    minute,
-                    sample.owed_messages.max(owed_before),
-                ));
-                owed_before = sample.owed_messages;
+                violations.extend(sample.violations(arguments, minute));
                 broker.kill();
                 broker = Vowmq::start_at(store, &address, &settings);
                 kill_at = Instant::now() + Duration::from_secs(arguments.kill_every);
@@ -139,9 +135,9 @@ fn soak(arguments: &Arguments, store: &Path) -> Vec<String> {
             violations.push(format!("{name}: {} acknowledged messages are lost", audit.missing()));
         }
     }
-    let end = when_all_is_given_back(arguments, &broker, store, &audits);
+    let end = when_it_is_given_back(arguments, &broker, store, &audits);
     println!("{}", end.line(arguments, arguments.minutes, &audits, &broker));
-    violations.extend(end.violations(arguments, arguments.minutes, end.owed_messages));
+    violations.extend(end.violations(arguments, arguments.minutes));
     if broker.terminate() != Some(0) {
         violations.push("the broker did not stop in order".into());
     }
@@ -197,13 +193,12 @@ fn drain(address: &str, id: &str, received: Received, audit: &Arc<Mutex<Audit>>)
     subscriber.join();
 }
 
-/// Upkeep goes on for a while when all is drained.
-fn when_all_is_given_back(arguments: &Arguments, broker: &Vowmq, store: &Path, audits: &Audits) -> Sample {
-    let until = Instant::now() + Duration::from_secs(30);
+/// The store and the memory as they are soon: of a backlog that has just been drained, upkeep gives back for a while.
+fn when_it_is_given_back(arguments: &Arguments, broker: &Vowmq, store: &Path, audits: &Audits) -> Sample {
+    let until = Instant::now() + GIVING_BACK;
     loop {
         let sample = sample(broker, store, audits);
-        let over = !sample.violations(arguments, arguments.minutes, sample.owed_messages).is_empty();
-        if !over || Instant::now() >= until {
+        if sample.violations(arguments, 0).is_empty() || Instant::now() >= until {
             return sample;
         }
         thread::sleep(Duration::from_millis(500)); // a poll of what the broker gives back
@@ -238,9 +233,9 @@ impl Sample {
         )
     }
 
-    /// What is beyond its bound, with so many messages owed: twice what is needed and a few segments on disk; cache and table in memory.
-    fn violations(&self, arguments: &Arguments, minute: u64, owed_messages: u64) -> Vec<String> {
-        let needed = owed_messages * (arguments.bytes as u64 + OVERHEAD_BYTES);
+    /// What is beyond its bound: twice what is needed and a few segments on disk; cache and table in memory.
+    fn violations(&self, arguments: &Arguments, minute: u64) -> Vec<String> {
+        let needed = self.owed_messages * (arguments.bytes as u64 + OVERHEAD_BYTES);
         let disk = 2 * needed + 8 * arguments.segment_bytes;
         let memory = PROGRAM_BYTES + CACHE_BYTES + self.owed_messages * ENTRY_BYTES;
         let beyond = |what: &str, bytes: u64, bound: u64| {
