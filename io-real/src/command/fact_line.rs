@@ -181,32 +181,10 @@ impl<'a> From<&'a Fact> for FactLine<'a> {
                     place: place.map(Place::from),
                 }
             }
-            Fact::Exchange { vhost, name, kind, auto_delete, internal } => FactLine::Exchange {
-                vhost,
-                name,
-                r#type: kind,
-                auto_delete: *auto_delete,
-                internal: *internal,
-            },
-            Fact::DeclaredQueue { vhost, name, queue, lanes, messages, auto_delete } => {
-                let (queue, lanes, messages) = (queue.0, *lanes, *messages);
-                FactLine::DeclaredQueue { vhost, name, queue, lanes, messages, auto_delete: *auto_delete }
-            }
-            Fact::Binding { vhost, source, to, to_exchange, key } => {
-                let key = String::from_utf8_lossy(key);
-                FactLine::Binding { vhost, source, to, to_exchange: *to_exchange, key }
-            }
-            Fact::InQueue { name, queue, position, message, maybe_delivered, content, place } => {
-                FactLine::InQueue {
-                    name,
-                    queue: queue.0,
-                    position: position.0,
-                    message: message.0,
-                    maybe_delivered: *maybe_delivered,
-                    content: Content::of(content.as_ref()),
-                    place: place.map(Place::from),
-                }
-            }
+            Fact::Exchange { .. }
+            | Fact::DeclaredQueue { .. }
+            | Fact::Binding { .. }
+            | Fact::InQueue { .. } => declared(fact),
             Fact::Releasing { queue, position, packet_id } => {
                 FactLine::Releasing { queue: queue.0, position: position.0, packet_id: packet_id.get() }
             }
@@ -233,6 +211,35 @@ impl<'a> From<&'a Fact> for FactLine<'a> {
                 payload: Payload::of(payload),
             },
         }
+    }
+}
+
+/// What AMQP clients have declared, and the messages in it.
+fn declared(fact: &Fact) -> FactLine<'_> {
+    match fact {
+        Fact::Exchange { vhost, name, kind, auto_delete, internal } => {
+            FactLine::Exchange { vhost, name, r#type: kind, auto_delete: *auto_delete, internal: *internal }
+        }
+        Fact::DeclaredQueue { vhost, name, queue, lanes, messages, auto_delete } => {
+            let (queue, lanes, messages) = (queue.0, *lanes, *messages);
+            FactLine::DeclaredQueue { vhost, name, queue, lanes, messages, auto_delete: *auto_delete }
+        }
+        Fact::Binding { vhost, source, to, to_exchange, key } => {
+            let key = String::from_utf8_lossy(key);
+            FactLine::Binding { vhost, source, to, to_exchange: *to_exchange, key }
+        }
+        Fact::InQueue { name, queue, position, message, maybe_delivered, content, place } => {
+            FactLine::InQueue {
+                name,
+                queue: queue.0,
+                position: position.0,
+                message: message.0,
+                maybe_delivered: *maybe_delivered,
+                content: Content::of(content.as_ref()),
+                place: place.map(Place::from),
+            }
+        }
+        _ => unreachable!("the caller has told the others apart"),
     }
 }
 
