@@ -153,9 +153,8 @@ impl ExchangeArguments {
         let mut arguments = ExchangeArguments::default();
         for (name, value) in table.iter() {
             let wrong = |why| format!("invalid arg '{name}': {why}");
-            match name.as_str() {
-                Some("alternate-exchange") => arguments.alternate = Some(text(value).map_err(wrong)?.into()),
-                _ => {}
+            if name.as_str() == Some("alternate-exchange") {
+                arguments.alternate = Some(text(value).map_err(wrong)?.into());
             }
         }
         Ok(arguments)
