@@ -149,6 +149,8 @@ enum Pass {
 enum Open {
     Create,
     Rename,
+    /// The directory entry of the segment's new name.
+    Named,
     Reserve,
     Header,
     Directory,

@@ -85,7 +85,13 @@ impl Recovery {
                 self.outbox.disk(DiskRequest::Reserve { segment, length: self.settings.segment_bytes });
                 Open::Reserve
             }
-            Open::Reserve | Open::Rename => return Ok(self.write_header(now, opening)),
+            // A name is durable before anything is written under it: else the header could stay when the name is undone,
+            // and tell of another log once the file has that name again.
+            Open::Rename => {
+                self.outbox.disk(DiskRequest::SyncDirectory);
+                Open::Named
+            }
+            Open::Reserve | Open::Named => return Ok(self.write_header(now, opening)),
             Open::Header => {
                 self.outbox.disk(DiskRequest::SyncDirectory);
                 Open::Directory
