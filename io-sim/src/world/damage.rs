@@ -161,7 +161,7 @@ impl World<'_> {
             Refusal::Damaged { first, .. } => {
                 let gone = [false, true].map(|shown| self.first_gone(shown, Lsn::NONE));
                 gone.contains(&Some(*first))
-                    || self.ledger.facts().is_none() && self.damage.is_any()
+                    || self.ledger.facts().is_none() && (self.damage.is_any() || self.damage.misled)
                     || self.is_newest_header_damaged()
             }
             // Where the newest segment is damaged an older checkpoint is found, whose segments may be gone.
