@@ -2,7 +2,6 @@
 //! Removal and enqueueing are one record: after a crash the message is in exactly one place.
 
 use super::publishing::{Content, name_of};
-use super::wire::method::basic;
 use super::wire::{Properties, Property, ShortStr, Table, Value};
 use super::{bridge, connection, presenting};
 use crate::broker::Broker;
@@ -108,7 +107,7 @@ impl Broker {
     /// Where a dead letter goes; none: nowhere. A queue that it has come through already without being rejected gets it
     /// no more: that would go on for ever.
     fn route_dead(&self, target: &Target, content: &Content) -> Option<super::routing::Routed> {
-        let key = basic::Publish::decode(&content.method[4..]).ok()?.routing_key;
+        let key = content.publish().routing_key;
         let routed = self.route_amqp(target.vhost, &target.exchange, key.as_bytes(), &content.properties);
         let mut routed = routed?;
         let deaths = content.properties.header("x-death");
@@ -136,15 +135,12 @@ impl Broker {
     /// A message that a queue refused, and dead-letters.
     pub(super) fn dead_letter_unqueued(&mut self, vhost: usize, queue: QueueId, content: &Content) {
         let Some(target) = self.target(queue) else { return };
-        let publish = basic::Publish::decode(&content.method[4..]).expect("it was decoded before");
+        let publish = content.publish();
         let (exchange, key) = (name_of(publish.exchange), publish.routing_key.as_bytes());
         let time = self.now.wall.0 / 1000;
         let death = Death { target: &target, reason: Reason::MaxLength, time, exchange, key };
         let content = death.content(&content.properties, content.body.clone());
-        let message_key =
-            basic::Publish::decode(&content.method[4..]).map(|p| p.routing_key.to_short_string());
-        let Ok(message_key) = message_key else { return };
-        let key = message_key.as_short_str();
+        let key = content.publish().routing_key;
         let routed = self.route_amqp(vhost, &target.exchange, key.as_bytes(), &content.properties);
         if let Some(routed) = routed
             && self.publish_routed(None, vhost, &content, &routed, &[], None) != Published::Held
@@ -185,26 +181,18 @@ impl Death<'_> {
             builder = builder.remove(Property::Expiration);
         }
         let key = self.target.key.as_deref().unwrap_or(self.key);
-        let publish = basic::Publish {
-            exchange: ShortStr::new(self.target.exchange.as_bytes()).unwrap_or_default(),
-            routing_key: ShortStr::new(key).unwrap_or_default(),
-            mandatory: false,
-            immediate: false,
-        };
-        let frame = connection::encoded(1, &publish);
-        let payload = Bytes::copy_from_slice(&frame[7..frame.len() - 1]);
+        let exchange = ShortStr::new(self.target.exchange.as_bytes()).unwrap_or_default();
+        let key = ShortStr::new(key).unwrap_or_default();
         let most = connection::FRAME_MAX.get() as usize;
-        Content { method: payload, properties: presenting::within(builder.build(), most), body }
+        Content::sent_on(exchange, key, presenting::within(builder.build(), most), body)
     }
 
     /// One entry a queue and reason, the newest first; the first death is remembered for ever.
     fn add_to(&self, headers: &mut Table, properties: &Properties) {
         let name = |text: &'static str| ShortStr::literal(text);
         let before = headers.get("x-death").and_then(Value::as_array).unwrap_or(&[]);
-        let is_same = |value: &Value| {
-            let table = value.as_table();
-            let field = |name: &str| table.and_then(|table| table.get(name)).and_then(Value::as_str);
-            field("queue") == Some(&self.target.queue) && field("reason") == Some(self.reason.name())
+        let is_same = |death: &Value| {
+            says(death, "queue", &self.target.queue) && says(death, "reason", self.reason.name())
         };
         let same = before.iter().find(|value| is_same(value)).and_then(Value::as_table).cloned();
         let mut deaths: Vec<Value> = before.iter().filter(|value| !is_same(value)).cloned().collect();
@@ -245,11 +233,11 @@ impl Death<'_> {
 
 /// Whether the message was in that queue before and nobody has rejected it since.
 fn is_cycle(queue: &str, deaths: &[Value]) -> bool {
-    let field = |death: &Value, name: &str| {
-        death.as_table().and_then(|table| table.get(name)).and_then(Value::as_str).map(Box::<str>::from)
-    };
-    let Some(at) = deaths.iter().position(|death| field(death, "queue").as_deref() == Some(queue)) else {
-        return false;
-    };
-    deaths[..=at].iter().all(|death| field(death, "reason").as_deref() != Some("rejected"))
+    let Some(at) = deaths.iter().position(|death| says(death, "queue", queue)) else { return false };
+    deaths[..=at].iter().all(|death| !says(death, "reason", "rejected"))
+}
+
+/// Whether that is what an entry of `x-death` says in the field.
+fn says(death: &Value, field: &str, text: &str) -> bool {
+    death.as_table().and_then(|table| table.get(field)).and_then(Value::as_str) == Some(text)
 }

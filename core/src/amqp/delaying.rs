@@ -3,12 +3,10 @@
 //! It waits in a queue of the exchange's own, which no client sees and which survives as the exchange does. Its due time
 //! stands in the message as its expiry. When it is due one record takes it out of there and puts it where it is routed then.
 
-use super::publishing::{Content, name_of};
-use super::wire::method::basic;
+use super::bridge;
+use super::publishing::Content;
 use super::wire::{Properties, ShortStr, Value};
-use super::{bridge, connection};
 use crate::broker::Broker;
-use crate::broker::fetching::Reader;
 use crate::broker::publishing::Published;
 use crate::durable::record::Record;
 use crate::durable::topology::{QueueSpec, Topology};
@@ -19,7 +17,6 @@ use crate::time::WallTime;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
-use bytes::Bytes;
 
 /// What the names of the queues begin with that no client sees.
 const PREFIX: &str = "amq.delayed.";
@@ -92,7 +89,7 @@ impl Broker {
             };
             let due = self.state.messages.message(entry.message).map(|message| message.expires_at);
             if due.is_none() && !self.fetches.is_unreadable(entry.message) {
-                return self.read_delayed(queue, entry.position);
+                return self.read_for_queue(queue, queue, &entry);
             }
             let serving = self.serving_mut(queue);
             serving.lane_mut(0).cursor = entry.position.plus(1);
@@ -104,10 +101,10 @@ impl Broker {
     fn route_due(&mut self, queue: QueueId) {
         for _ in 0..self.settings.limits.turn_work {
             let Some((due, position)) = self.serving_mut(queue).due.first().copied() else {
-                return self.wake_when_due(queue, None);
+                return self.look_again_at(queue, None);
             };
             if due > self.now.wall {
-                return self.wake_when_due(queue, Some(due));
+                return self.look_again_at(queue, Some(due));
             }
             if !self.route_delayed(queue, position) {
                 return;
@@ -124,7 +121,7 @@ impl Broker {
             if self.fetches.is_unreadable(entry.message) {
                 return true;
             }
-            self.read_delayed(queue, position);
+            self.read_for_queue(queue, queue, &entry);
             return false;
         };
         let Some(vhost) = self.state.declared(queue).map(|declared| declared.vhost) else { return true };
@@ -148,21 +145,6 @@ impl Broker {
         self.message_event(|| Event::Dropped { message, queue, reason });
         true
     }
-
-    fn read_delayed(&mut self, queue: QueueId, position: QueuePosition) {
-        let message = self.state.queue(queue).and_then(|lane| lane.find(position)).map(|entry| entry.message);
-        if message.is_some_and(|message| !self.fetches.is_waiting(Reader::Queue(queue), message)) {
-            self.fetch_entries(Reader::Queue(queue), queue, position);
-        }
-    }
-
-    fn wake_when_due(&mut self, queue: QueueId, due: Option<WallTime>) {
-        let serving = self.serving_mut(queue);
-        if let Some(before) = core::mem::replace(&mut serving.expiry, due) {
-            self.amqp.expiries.remove(&(before, queue));
-        }
-        self.amqp.expiries.extend(due.map(|due| (due, queue)));
-    }
 }
 
 fn queue_name(exchange: &str) -> String {
@@ -175,14 +157,9 @@ fn undelayed(message: &Message) -> Content {
     let mut headers = properties.headers().unwrap_or_default();
     let delay = headers.get(HEADER).and_then(Value::as_integer).unwrap_or(0);
     headers.set(ShortStr::literal(HEADER), Value::I64(-delay));
+    let properties = properties.edit().set_headers(headers).build();
     let exchange = ShortStr::new(bridge::exchange_of(message.properties())).unwrap_or_default();
-    let routing_key = ShortStr::new(message.address()).unwrap_or_default();
-    let publish = basic::Publish { exchange, routing_key, mandatory: false, immediate: false };
-    debug_assert!(!name_of(exchange).is_empty(), "the default exchange does not delay");
-    let frame = connection::encoded(1, &publish);
-    Content {
-        method: Bytes::copy_from_slice(&frame[7..frame.len() - 1]),
-        properties: properties.edit().set_headers(headers).build(),
-        body: message.body_shared(),
-    }
+    debug_assert!(!exchange.as_bytes().is_empty(), "the default exchange does not delay");
+    let key = ShortStr::new(message.address()).unwrap_or_default();
+    Content::sent_on(exchange, key, properties, message.body_shared())
 }

@@ -5,7 +5,6 @@ use super::arguments::QueueOverflow;
 use super::dead_letter::Reason;
 use super::serving::Ready;
 use crate::broker::Broker;
-use crate::broker::fetching::Reader;
 use crate::durable::state::DeclaredQueue;
 use crate::durable::state::topology::lanes;
 use crate::ids::{MessageId, QueueId, QueuePosition};
@@ -53,9 +52,7 @@ impl Broker {
         if self.fetches.is_unreadable(ready.entry.message) {
             return Leaving::Stays;
         }
-        if !self.fetches.is_waiting(Reader::Queue(queue), ready.entry.message) {
-            self.fetch_entries(Reader::Queue(queue), ready.lane, ready.entry.position);
-        }
+        self.read_for_queue(queue, ready.lane, &ready.entry);
         Leaving::Waits
     }
 
@@ -70,7 +67,11 @@ impl Broker {
 
     /// Looks again when the first message expires.
     pub(super) fn set_expiry(&mut self, queue: QueueId, ready: Option<&Ready>) {
-        let at = ready.and_then(|ready| self.expires_at(queue, ready));
+        self.look_again_at(queue, ready.and_then(|ready| self.expires_at(queue, ready)));
+    }
+
+    /// The queue is served at that time, whatever else happens.
+    pub(super) fn look_again_at(&mut self, queue: QueueId, at: Option<WallTime>) {
         let serving = self.serving_mut(queue);
         let before = core::mem::replace(&mut serving.expiry, at);
         if before == at {

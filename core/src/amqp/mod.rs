@@ -7,6 +7,7 @@
 //!                                                    ─► settling    acknowledgements, requeueing
 //!                                                    ─► transaction
 //! queues ─► serving: from a queue to its consumers ─► dead_letter, expiring: what leaves it otherwise
+//!                                                  ─► delaying: what is routed only when it is due
 //! ```
 
 pub mod arguments;

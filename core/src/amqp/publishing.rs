@@ -1,15 +1,15 @@
 //! Basic.Publish: content put together, where it goes, what its publisher is told (§1.8.3.7, §4.2.6).
 
 use super::arguments::QueueOverflow;
-use super::bridge;
 use super::channel::{Body, Incoming};
 use super::fault::Fault;
 use super::routing::Routed;
 use super::wire::method::basic;
 use super::wire::{
     ChannelNumber, ContentHeader, Frame, FrameMax, Properties, PutMethod, ReplyCode, ShortStr, Table, Value,
-    content,
+    content, frame,
 };
+use super::{bridge, connection};
 use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
 use crate::connection::Reply;
@@ -34,8 +34,27 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    fn publish(&self) -> basic::Publish<'_> {
+    /// A message that the broker sends on.
+    pub fn sent_on(
+        exchange: ShortStr<'_>,
+        routing_key: ShortStr<'_>,
+        properties: Properties,
+        body: Bytes,
+    ) -> Content {
+        let publish = basic::Publish { exchange, routing_key, mandatory: false, immediate: false };
+        let frame = Bytes::from(connection::encoded(1, &publish));
+        let method = frame.slice(frame::FRAME_HEADER_BYTES..frame.len() - 1);
+        Content { method, properties, body }
+    }
+
+    /// How it was published.
+    pub(super) fn publish(&self) -> basic::Publish<'_> {
         basic::Publish::decode(&self.method[4..]).expect("it was decoded before")
+    }
+
+    /// Bytes of it that are kept while it waits.
+    pub(super) fn bytes(&self) -> usize {
+        self.method.len() + self.properties.as_bytes().len() + self.body.len()
     }
 }
 
@@ -106,7 +125,8 @@ impl Broker {
     }
 
     fn publish_content(&mut self, id: ConnectionId, number: u16, content: Content) -> Result<(), Fault> {
-        let Some(content) = self.checked(id, number, content)? else { return Ok(()) };
+        self.check(id, &content)?;
+        let content = self.with_reply_address(id, number, content)?;
         let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
         if let Some(transaction) = &mut channel.transaction {
             transaction.publish(content);
@@ -118,8 +138,7 @@ impl Broker {
         // There is no room: it waits, and all that comes behind it.
         self.counters.parked += 1;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        connection.parked_bytes +=
-            content.method.len() + content.properties.as_bytes().len() + content.body.len();
+        connection.parked_bytes += content.bytes();
         let Some(peer) = &mut connection.amqp else { return Ok(()) };
         peer.parked_channels.insert(number);
         if let Some(channel) = peer.channels.get_mut(&number) {
@@ -158,18 +177,16 @@ impl Broker {
         if known { Ok(()) } else { Err(Fault::no("exchange", name)) }
     }
 
-    /// What can be said of a message without knowing where it goes. None: it has been dealt with.
-    fn checked(&mut self, id: ConnectionId, number: u16, content: Content) -> Result<Option<Content>, Fault> {
+    /// What can be said of a message without knowing where it goes.
+    fn check(&self, id: ConnectionId, content: &Content) -> Result<(), Fault> {
         let publish = content.publish();
         let peer = self.peer(id);
         if publish.immediate {
             return Err(Fault::new(ReplyCode::NotImplemented, "immediate=true"));
         }
+        self.check_exchange(id, content)?;
         let name = name_of(publish.exchange);
         let exchange = self.state.exchange(peer.vhost, name);
-        if !name.is_empty() && exchange.is_none() {
-            return Err(Fault::no("exchange", name));
-        }
         if exchange.is_some_and(|exchange| exchange.spec.internal) {
             let text = format!("cannot publish to internal exchange '{name}' in vhost '/'");
             return Err(Fault::refused(text));
@@ -193,7 +210,7 @@ impl Broker {
                 return Err(Fault::precondition(format!("the header {name} must be an array of texts")));
             }
         }
-        self.with_reply_address(id, number, content).map(Some)
+        Ok(())
     }
 
     /// Publishes a message. False: there is no room for it now.

@@ -202,7 +202,7 @@ impl Broker {
             let Some(taker) = self.next_taker(queue) else { return self.set_expiry(queue, Some(&ready)) };
             match self.may_pass(queue, &ready) {
                 Pass::Now => self.give_out(queue, &ready, &taker),
-                Pass::Read => return self.read_for_queue(queue, &ready),
+                Pass::Read => return self.read_for_queue(queue, ready.lane, &ready.entry),
                 Pass::Never => self.take_ready(queue, &ready),
                 Pass::MoveHorizon => {
                     let position = ready.entry.position.plus(self.settings.limits.horizon_block);
@@ -440,9 +440,10 @@ impl Broker {
         }
     }
 
-    fn read_for_queue(&mut self, queue: QueueId, ready: &Ready) {
-        if !self.fetches.is_waiting(Reader::Queue(queue), ready.entry.message) {
-            self.fetch_entries(Reader::Queue(queue), ready.lane, ready.entry.position);
+    /// The queue goes on when the message has been read.
+    pub(super) fn read_for_queue(&mut self, queue: QueueId, lane: QueueId, entry: &Entry) {
+        if !self.fetches.is_waiting(Reader::Queue(queue), entry.message) {
+            self.fetch_entries(Reader::Queue(queue), lane, entry.position);
         }
     }
 

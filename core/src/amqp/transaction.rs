@@ -3,8 +3,8 @@
 
 use super::channel::Unsettled;
 use super::fault::Fault;
-use super::publishing::Content;
-use super::wire::method::{basic, tx};
+use super::publishing::{Content, name_of};
+use super::wire::method::tx;
 use crate::broker::Broker;
 use crate::ids::{ConnectionId, Lsn, QueueId};
 use alloc::collections::BTreeMap;
@@ -26,8 +26,7 @@ pub(crate) struct Transaction {
 
 impl Transaction {
     pub fn publish(&mut self, content: Content) {
-        self.bytes += RECORD_BYTES
-            + (content.method.len() + content.properties.as_bytes().len() + content.body.len()) as u64;
+        self.bytes += RECORD_BYTES + content.bytes() as u64;
         self.messages.push(content);
     }
 
@@ -61,7 +60,7 @@ impl Broker {
             );
             return Err(Fault::precondition(text));
         }
-        self.check_bounds(id, &transaction.messages)?;
+        let mut queues = self.check_bounds(id, &transaction.messages)?;
         let transaction = self.channel_mut(id, number).and_then(|channel| channel.transaction.take());
         if let Some(channel) = self.channel_mut(id, number) {
             channel.transaction = Some(Transaction::default());
@@ -69,11 +68,16 @@ impl Broker {
         let Transaction { messages, acknowledged, rejected, .. } = transaction.unwrap_or_default();
         // All of it goes into one batch, which survives a crash as a whole or not at all.
         self.log.open_group(bytes);
-        let mut queues: Vec<QueueId> = Vec::new();
+        // A lack of room does not hold a message of it: that would tear the transaction.
+        let held = core::mem::replace(&mut self.transacting, true);
         let mut published = Ok(());
         for content in &messages {
-            published = published.and(self.publish_in_transaction(id, number, content, &mut queues));
+            published = published.and(self.publish_checked(id, number, content).map(|_| ()));
         }
+        self.transacting = held;
+        // Nobody gets any of it before the commit is durable.
+        let last = self.log.last();
+        queues.iter().for_each(|queue| self.serving_mut(*queue).hold = last);
         queues.extend(self.acknowledged(
             id,
             number,
@@ -89,14 +93,15 @@ impl Broker {
         published
     }
 
-    /// Whether every message finds its exchange, and every queue takes what is for it: a commit says so for all of them.
-    fn check_bounds(&self, id: ConnectionId, messages: &[Content]) -> Result<(), Fault> {
+    /// The queues that the messages go to. Every message has to find its exchange, and every queue to take what is for
+    /// it: a commit says so for all of them.
+    fn check_bounds(&self, id: ConnectionId, messages: &[Content]) -> Result<Vec<QueueId>, Fault> {
         let vhost = self.peer(id).vhost;
         let mut more: BTreeMap<QueueId, (u64, u64)> = BTreeMap::new();
         for content in messages {
             self.check_exchange(id, content)?;
-            let publish = basic::Publish::decode(&content.method[4..])?;
-            let exchange = super::publishing::name_of(publish.exchange);
+            let publish = content.publish();
+            let exchange = name_of(publish.exchange);
             let routed =
                 self.route_amqp(vhost, exchange, publish.routing_key.as_bytes(), &content.properties);
             for queue in routed.into_iter().flat_map(|routed| routed.queues) {
@@ -111,31 +116,7 @@ impl Broker {
                 }
             }
         }
-        Ok(())
-    }
-
-    /// Publishes; nobody gets the message before the commit is durable. A lack of room does not hold it: that would tear
-    /// the transaction.
-    fn publish_in_transaction(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        content: &Content,
-        queues: &mut Vec<QueueId>,
-    ) -> Result<(), Fault> {
-        let held = core::mem::replace(&mut self.transacting, true);
-        let outcome = self.publish_checked(id, number, content);
-        self.transacting = held;
-        let publish = basic::Publish::decode(&content.method[4..])?;
-        let vhost = self.peer(id).vhost;
-        let exchange = super::publishing::name_of(publish.exchange);
-        let routed = self.route_amqp(vhost, exchange, publish.routing_key.as_bytes(), &content.properties);
-        for queue in routed.into_iter().flat_map(|routed| routed.queues) {
-            let last = self.log.last();
-            self.serving_mut(queue).hold = last;
-            queues.push(queue);
-        }
-        outcome.map(|_| ())
+        Ok(more.into_keys().collect())
     }
 
     pub(super) fn on_tx_rollback(&mut self, id: ConnectionId, number: u16) -> Result<(), Fault> {

@@ -110,10 +110,10 @@ proptest! {
 
         let bytes = theirs::encode(&theirs);
         prop_assert_eq!(&out[..], &bytes[..], "written alike");
-        let frame = frames(bytes, FrameMax::new(1 << 20).unwrap()).remove(0);
+        let frame = frames(bytes, FrameMax::new(1 << 20).expect("a frame of 1 MiB is within the bounds")).remove(0);
         let header = ContentHeader::decode(&frame.payload);
         prop_assert_eq!(header.as_ref(), Ok(&ContentHeader { body_size, properties: ours }), "we read theirs");
-        let read = header.unwrap().properties;
+        let read = header.expect("what was just encoded is decoded").properties;
         macro_rules! check {
             ($($field:ident $get:ident),*) => {
                 $(prop_assert_eq!(read.$get(), fields.$field.as_ref().map(Twin::ours));)*
@@ -142,7 +142,7 @@ proptest! {
     // Broken: a consumer gets more than it agreed to in a frame, or another body.
     #[test]
     fn a_body_is_cut_at_frame_max(length in 0usize..20_000, frame_max in 4096u32..9000, channel in 1u16..) {
-        let frame_max = FrameMax::new(frame_max).unwrap();
+        let frame_max = FrameMax::new(frame_max).expect("a size within the bounds");
         let body: Vec<u8> = (0..length).map(|at| at as u8).collect();
         let mut out = BytesMut::new();
         put_body(&mut out, ChannelNumber(channel), &body, frame_max);
