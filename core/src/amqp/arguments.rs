@@ -193,11 +193,15 @@ impl Difference {
             Some(value) if both => format!("'{}'", shown(value)),
             Some(value) => format!("the value '{}' of type '{}'", shown(value), value.type_name()),
         };
-        let (received, current) = (said(received), said(current));
-        Fault::precondition(format!(
-            "inequivalent arg '{argument}' for {what} '{name}' in vhost '/': received {received} but current is {current}"
-        ))
+        inequivalent(argument, what, name, &said(received), &said(current))
     }
+}
+
+/// 406, in RabbitMQ's words: what is declared again is not what is there.
+pub(crate) fn inequivalent(argument: &str, what: &str, name: &str, received: &str, current: &str) -> Fault {
+    Fault::precondition(format!(
+        "inequivalent arg '{argument}' for {what} '{name}' in vhost '/': received {received} but current is {current}"
+    ))
 }
 
 fn shown(value: &Value) -> String {

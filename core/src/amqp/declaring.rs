@@ -371,14 +371,7 @@ impl Broker {
             ("durable", declare.durable, spec.durable),
             ("auto_delete", declare.auto_delete, spec.auto_delete),
         ];
-        for (flag, received, current) in flags {
-            if received != current {
-                return Err(Fault::precondition(format!(
-                    "inequivalent arg '{flag}' for queue '{name}' in vhost '/': received '{received}' but current is \
-                     '{current}'"
-                )));
-            }
-        }
+        same_flags("queue", name, &flags)?;
         let before = Table::decode(&spec.arguments).unwrap_or_default();
         let difference = arguments::difference(&before, &declare.arguments);
         difference.map_or(Ok(()), |difference| Err(difference.fault("queue", name)))
@@ -445,31 +438,32 @@ fn exchange_spec(declare: &exchange::Declare<'_>) -> Result<ExchangeSpec, Fault>
     })
 }
 
+/// Flags as they were received and as they are, by name.
+fn same_flags(what: &str, name: &str, flags: &[(&str, bool, bool)]) -> Result<(), Fault> {
+    let differs = flags.iter().find(|(_, received, current)| received != current);
+    differs.map_or(Ok(()), |(flag, received, current)| {
+        let (received, current) = (format!("'{received}'"), format!("'{current}'"));
+        Err(arguments::inequivalent(flag, what, name, &received, &current))
+    })
+}
+
 fn same_exchange(
     name: &str,
     known: &ExchangeSpec,
     wanted: &ExchangeSpec,
     table: &Table,
 ) -> Result<(), Fault> {
-    let differs = |argument: &str, received: &str, current: &str| {
-        Fault::precondition(format!(
-            "inequivalent arg '{argument}' for exchange '{name}' in vhost '/': received '{received}' but current is \
-             '{current}'"
-        ))
-    };
     if (known.kind, known.delays) != (wanted.kind, wanted.delays) {
-        return Err(differs("type", wanted.kind.name(), known.kind.name()));
+        let (received, current) = (wanted.kind.name(), known.kind.name());
+        let (received, current) = (format!("'{received}'"), format!("'{current}'"));
+        return Err(arguments::inequivalent("type", "exchange", name, &received, &current));
     }
     let flags = [
         ("durable", wanted.durable, known.durable),
         ("auto_delete", wanted.auto_delete, known.auto_delete),
         ("internal", wanted.internal, known.internal),
     ];
-    for (flag, received, current) in flags {
-        if received != current {
-            return Err(differs(flag, &format!("{received}"), &format!("{current}")));
-        }
-    }
+    same_flags("exchange", name, &flags)?;
     let before = Table::decode(&known.arguments).unwrap_or_default();
     let difference = arguments::difference(&before, table);
     difference.map_or(Ok(()), |difference| Err(difference.fault("exchange", name)))

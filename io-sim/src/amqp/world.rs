@@ -274,12 +274,12 @@ impl<'a> World<'a> {
     }
 
     fn disk_done(&mut self, op: OpId) {
+        let now = self.now();
         let result = self.disk.complete(op);
         self.trace.line("disk", &[op.0], || format!("operation {op} done"));
         match &mut self.process {
             Process::Down => {}
             Process::Recovering(recovery) => {
-                let now = Now { monotonic: Monotonic(self.schedule.now_us()), wall: WallTime(WALL_MS) };
                 recovery.handle(now, op, result);
                 self.recover();
             }
