@@ -4,7 +4,7 @@
 //! A copy of a message in a queue is ready, held by a consumer, settled, or given away. A crash makes everything that was
 //! held ready again, and everything ready whose end was not on the disk for certain.
 
-use super::scenario::{DEAD_QUEUE, Scenario};
+use super::scenario::{DEAD_QUEUE, QueuePlan, Scenario};
 use crate::outcome::{Checker, Violation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -88,6 +88,8 @@ struct Copy {
     limbo: bool,
     /// A crash may have taken it.
     may_be_lost: bool,
+    /// The event after which it was ready again.
+    ready_since: u64,
 }
 
 /// A connection, as the broker sees it.
@@ -115,10 +117,12 @@ pub(super) struct Model<'a> {
     /// Of each queue and publisher: the last message that was sent for the first time.
     first_sent: BTreeMap<(usize, u32), u32>,
     links: BTreeMap<u64, Link>,
-    /// Sent in the drain at hand: queue, message, sent for the first time, by which connection.
-    drained: Vec<(usize, Key, bool, u64)>,
-    /// Deliveries that were told as events and have not passed the door: lane and message, by connection.
-    told: BTreeMap<u64, VecDeque<(QueueId, MessageId)>>,
+    /// Sent in the drain at hand: queue, message, sent for the first time, by which connection, at which event.
+    drained: Vec<(usize, Key, bool, u64, u64)>,
+    /// Deliveries that were told as events and have not passed the door: lane and message and the event, by connection.
+    told: BTreeMap<u64, VecDeque<(QueueId, MessageId, u64)>>,
+    /// Events so far: what is sent leaves later than it was decided.
+    events: u64,
     /// What those are that have.
     known: BTreeMap<(QueueId, MessageId), (usize, Key)>,
     transactions: BTreeMap<u64, Vec<Key>>,
@@ -139,6 +143,7 @@ impl<'a> Model<'a> {
             links: BTreeMap::new(),
             drained: Vec::new(),
             told: BTreeMap::new(),
+            events: 0,
             known: BTreeMap::new(),
             transactions: BTreeMap::new(),
             next_transaction: 0,
@@ -280,8 +285,10 @@ impl<'a> Model<'a> {
                 "it is a dead letter, and nobody gave it away".to_owned(),
             );
         }
-        if let Some(told) = self.told.get_mut(&link).and_then(VecDeque::pop_front) {
-            self.known.insert(told, (queue, key));
+        let mut decided = self.events;
+        if let Some((lane, message, event)) = self.told.get_mut(&link).and_then(VecDeque::pop_front) {
+            self.known.insert((lane, message), (queue, key));
+            decided = event;
         }
         let crashes = self.crashes;
         let copy = self.copies[queue].entry(key).or_default();
@@ -311,7 +318,7 @@ impl<'a> Model<'a> {
                 "it was never sent, and is called redelivered".to_owned(),
             );
         }
-        self.drained.push((queue, key, first, link));
+        self.drained.push((queue, key, first, link, decided));
         if !no_ack {
             let its = self.link(link);
             its.deliveries.insert(tag, (queue, key));
@@ -348,7 +355,7 @@ impl<'a> Model<'a> {
         let mut drained = std::mem::take(&mut self.drained);
         // Within one turn those to different connections leave in any order.
         drained.sort_unstable();
-        for (queue, key, first, link) in drained {
+        for (queue, key, first, link, decided) in drained {
             let plan = &self.scenario.queues[queue];
             if plan.priorities > 0 || !first || queue + 1 == self.scenario.queues.len() {
                 continue;
@@ -360,17 +367,17 @@ impl<'a> Model<'a> {
             }
             // A connection that has ended since has given everything back after that.
             if !plan.may_drop() && self.links.contains_key(&link) {
-                self.check_nothing_stands_before(queue, key);
+                self.check_nothing_stands_before(queue, key, decided);
             }
         }
     }
 
-    /// What came back stands in its old place: nothing that was never sent goes before it.
-    fn check_nothing_stands_before(&mut self, queue: usize, key: Key) {
+    /// What came back stands in its old place: nothing that was never sent is chosen before it from then on.
+    fn check_nothing_stands_before(&mut self, queue: usize, key: Key, decided: u64) {
         let from = Key { number: 0, ..key };
         let ready = |copy: &Copy| {
             let over = copy.settled || copy.rejected || copy.limbo || copy.may_be_lost;
-            copy.sent && copy.holder.is_none() && !over
+            copy.sent && copy.holder.is_none() && copy.ready_since <= decided && !over
         };
         let before =
             self.copies[queue].range(from..key).find(|(_, copy)| ready(copy)).map(|(before, _)| *before);
@@ -399,9 +406,11 @@ impl<'a> Model<'a> {
 
     /// The broker tells what it does.
     pub(super) fn told(&mut self, event: &Event) {
+        self.events += 1;
+        let now = self.events;
         let (message, queue, how) = match event {
             Event::Delivered { message, queue, connection, .. } => {
-                return self.told.entry(connection.0).or_default().push_back((*queue, *message));
+                return self.told.entry(connection.0).or_default().push_back((*queue, *message, now));
             }
             Event::Acknowledged { message, queue, .. } => (message, queue, How::Acknowledged),
             Event::Requeued { message, queue, .. } => (message, queue, How::Returned),
@@ -413,7 +422,7 @@ impl<'a> Model<'a> {
         let Some(copy) = self.copies[queue].get_mut(&key) else { return };
         let (asked, held) = (copy.asked.take(), copy.holder.take());
         match how {
-            How::Returned => {}
+            How::Returned => copy.ready_since = now,
             How::Acknowledged => (copy.settled, copy.acknowledged) = (true, true),
             How::Rejected => (copy.settled, copy.rejected) = (true, true),
         }
@@ -428,8 +437,11 @@ impl<'a> Model<'a> {
     /// A connection is over at the broker: what it held is ready again.
     pub(super) fn ended(&mut self, link: u64) {
         let Some(its) = self.links.remove(&link) else { return };
+        self.events += 1;
         let all = self.copies.iter_mut().flat_map(BTreeMap::values_mut);
-        all.filter(|copy| copy.holder == Some(link)).for_each(|copy| copy.holder = None);
+        for copy in all.filter(|copy| copy.holder == Some(link)) {
+            (copy.holder, copy.ready_since) = (None, self.events);
+        }
         self.told.remove(&link);
         its.open.into_iter().for_each(|key| self.set_fate(key, Fate::Refused));
     }
@@ -459,9 +471,9 @@ impl<'a> Model<'a> {
             }
         }
         self.known.clear();
-        // Numbers start anew where messages that were sent may be gone.
-        let durable = |queue: usize| self.scenario.queues[queue].durable;
-        self.first_sent.retain(|(queue, _), _| durable(*queue));
+        // Numbers start anew where messages that were sent may be gone, and where one that was dropped may be back.
+        let goes_on = |plan: &QueuePlan| plan.durable && !plan.may_drop();
+        self.first_sent.retain(|(queue, _), _| goes_on(&self.scenario.queues[*queue]));
     }
 
     /// The queues are drained: everything confirmed was somewhere.

@@ -26,6 +26,9 @@ const DRAIN_US: u64 = 120_000_000;
 /// What a wall clock shows when a run begins, in milliseconds.
 const WALL_MS: u64 = 1_700_000_000_000;
 
+/// As many bytes are received at once as the real shell reads at once.
+const READ_BYTES_MAX: usize = 64 << 10;
+
 /// Turns at one moment after which a broker does not come to rest.
 const TURNS_MAX: u32 = 100_000;
 
@@ -371,7 +374,8 @@ impl<'a> World<'a> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let whole = !self.draws.percent(self.scenario.split_percent);
-            let length = if whole { rest.len() } else { self.draws.between(1, rest.len() as u64) as usize };
+            let most = rest.len().min(READ_BYTES_MAX);
+            let length = if whole { most } else { self.draws.between(1, most as u64) as usize };
             let (piece, later) = rest.split_at(length);
             rest = later;
             let last = if to_broker { &mut link.last_us.0 } else { &mut link.last_us.1 };
@@ -498,8 +502,7 @@ impl<'a> World<'a> {
         if let Some(link) = self.links.get_mut(&id)
             && std::mem::replace(&mut link.at_broker, false)
         {
-            self.tap.forget(id);
-            self.model.ended(id);
+            // It is over with `Close`: until then the broker handles what it has received.
             self.feed(Input::Closed { connection: ConnectionId(id), cause: CloseCause::Broken });
         }
     }
