@@ -377,7 +377,9 @@ impl<'a> Model<'a> {
         let from = Key { number: 0, ..key };
         let ready = |copy: &Copy| {
             let over = copy.settled || copy.rejected || copy.limbo || copy.may_be_lost;
-            copy.sent && copy.holder.is_none() && copy.ready_since <= decided && !over
+            // What was given away may wait for its body before it leaves.
+            let leaves = copy.asked.is_some();
+            copy.sent && copy.holder.is_none() && copy.ready_since <= decided && !over && !leaves
         };
         let before =
             self.copies[queue].range(from..key).find(|(_, copy)| ready(copy)).map(|(before, _)| *before);
