@@ -5,6 +5,7 @@ use crate::ids::{ListenerId, Lsn, SessionId};
 use crate::input::{Peer, Protocol};
 use crate::limits::Limits;
 use crate::mqtt::connection::Client;
+use crate::mqtt::packet::AckKind;
 use crate::send_queue::SendQueue;
 use crate::time::{Monotonic, Why};
 use alloc::boxed::Box;
@@ -55,7 +56,7 @@ pub(crate) enum Reply {
     /// A short one.
     Short([u8; 4]),
     /// The one that accepts the connection: deliveries may begin behind it.
-    Opening([u8; 4]),
+    Opening(Box<[u8]>),
     /// A longer one.
     Long(Box<[u8]>),
     /// AMQP: the consumer may have deliveries behind it.
@@ -123,11 +124,29 @@ impl Connection {
         self.send.write(24, |out| amqp::serving::put_confirm(out, channel, tag, multiple, nack));
     }
 
+    /// A client of MQTT 5 may publish one more once one is acknowledged to the end. [MQTT-3.3.4-7]
+    fn settle_publish(&mut self, reply: &[u8]) {
+        let Some(terms) = self.client.as_mut().and_then(|client| client.terms.as_mut()) else { return };
+        let refused = reply[0] == AckKind::PubRec as u8 && reply.get(4).is_some_and(|reason| *reason >= 0x80);
+        if refused || reply[0] == AckKind::PubAck as u8 || reply[0] == AckKind::PubComp as u8 {
+            terms.unacknowledged = terms.unacknowledged.saturating_sub(1);
+        }
+    }
+
     /// Adds a reply to the bytes to be sent.
     pub(crate) fn put_reply(&mut self, reply: &Reply) {
         match reply {
-            Reply::Short(bytes) | Reply::Opening(bytes) => self.send.put(bytes),
-            Reply::Long(bytes) | Reply::Consuming(bytes, _) | Reply::Goodbye(bytes) => self.send.put(bytes),
+            Reply::Short(bytes) => {
+                self.settle_publish(bytes);
+                self.send.put(bytes);
+            }
+            Reply::Long(bytes) => {
+                self.settle_publish(bytes);
+                self.send.put(bytes);
+            }
+            Reply::Opening(bytes) | Reply::Consuming(bytes, _) | Reply::Goodbye(bytes) => {
+                self.send.put(bytes)
+            }
             Reply::Confirm { channel, tag, nack } => self.put_confirm(*channel, *tag, false, *nack),
         }
         if matches!(reply, Reply::Opening(_))

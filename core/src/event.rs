@@ -175,6 +175,8 @@ pub enum DropReason {
     DeliveryLimit,
     /// It had waited, and there was nowhere to go.
     NoRoute,
+    /// Its subscriber takes no packet that is so large (Maximum Packet Size).
+    TooLarge,
 }
 
 impl Event {
@@ -304,6 +306,7 @@ impl fmt::Display for DropReason {
             DropReason::Expired => "it expired",
             DropReason::Rejected => "its consumer rejected it",
             DropReason::NoRoute => "it had waited, and no queue is bound for it",
+            DropReason::TooLarge => "its subscriber takes no packet of that size (Maximum Packet Size)",
             DropReason::DeliveryLimit => "it came back more often than x-delivery-limit",
         })
     }

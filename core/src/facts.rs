@@ -1,6 +1,7 @@
 //! The whole durable state as a list of facts, for `inspect` and for audits.
 
 use crate::durable::place::Place;
+use crate::durable::record::{SessionExpiry, Subscription};
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use crate::message::Message;
 use crate::mqtt::packet::{PacketId, QoS};
@@ -23,6 +24,8 @@ pub enum Fact {
         vhost: Box<str>,
         /// Its client's identifier.
         client: String,
+        /// How long it outlives its connection.
+        expiry: SessionExpiry,
         /// Since when its client is away; none while it is connected.
         away_since: Option<WallTime>,
         /// Positions below this one may have been delivered.
@@ -38,8 +41,8 @@ pub enum Fact {
         session: SessionId,
         /// The topic filter.
         filter: String,
-        /// The QoS granted.
-        qos: QoS,
+        /// What was granted.
+        subscription: Subscription,
     },
     /// A message in a durable session's queue.
     Queued {
@@ -161,6 +164,8 @@ pub enum Fact {
         qos: QoS,
         /// Whether it is retained.
         retain: bool,
+        /// Seconds between the end of the connection and its publishing.
+        delay_s: u32,
         /// Payload bytes.
         payload: Bytes,
     },

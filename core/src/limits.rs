@@ -60,6 +60,11 @@ pub struct Limits {
     pub inflight: usize,
     /// QoS 2 packet ids that one publisher may leave unreleased: at most 65,535.
     pub received_ids: usize,
+    /// Topic aliases of MQTT 5 that one connection may use, each way; 0 means none.
+    pub topic_aliases: usize,
+    /// Milliseconds of the longest keep-alive that a client of MQTT 5 may ask for, at most 65,535 s; 0 means any. One that
+    /// asks for more, or for none, is told this one.
+    pub keep_alive_max_ms: u64,
     /// Messages in one queue; 0 means bounded by the disk alone.
     pub queue_messages: u64,
     /// Payload bytes in one queue; 0 means bounded by the disk alone.
@@ -117,6 +122,8 @@ impl Default for Limits {
             subscriptions: 10_000,
             inflight: 100,
             received_ids: 10_000,
+            topic_aliases: 64,
+            keep_alive_max_ms: 0,
             queue_messages: 0,
             queue_bytes: 0,
             queue_overflow: Overflow::DropOldest,
@@ -205,6 +212,12 @@ impl Settings {
         rule(limits.subscriptions >= 1, "subscriptions", "at least 1")?;
         rule((1..=65_534).contains(&limits.inflight), "inflight", "between 1 and 65534")?;
         rule((1..=65_535).contains(&limits.received_ids), "received_ids", "between 1 and 65535")?;
+        rule(limits.topic_aliases <= 65_535, "topic_aliases", "at most 65535")?;
+        rule(
+            limits.keep_alive_max_ms == 0 || (1000..=65_535_000).contains(&limits.keep_alive_max_ms),
+            "keep_alive_max_ms",
+            "0 or between 1 s and 65535 s",
+        )?;
         rule(limits.memory_bytes >= limits.packet_bytes as u64, "memory_bytes", "at least packet_bytes")?;
         rule(limits.retained >= 1, "retained", "at least 1")?;
         rule(limits.disk_percent >= 110, "disk_percent", "at least 110")?;

@@ -27,7 +27,9 @@ pub struct Statistics {
     pub refused: u64,
     /// PUBLISH packets that were parked because the disk is full.
     pub parked: u64,
-    /// Messages of declared queues that expired.
+    /// Messages dropped because their subscriber takes no packet that is so large.
+    pub dropped_too_large: u64,
+    /// Messages that expired: in queues, or retained.
     pub expired: u64,
     /// Messages that consumers rejected and no exchange took.
     pub rejected: u64,

@@ -10,13 +10,15 @@
 //! empty) reaches no subscriber, and a topic name that is longer than the 255 bytes of a routing key reaches no AMQP queue:
 //! both are counted.
 
-use super::wire::{Properties, PropertiesBuilder, Table, Value};
+use super::translating;
+use super::wire::{Properties, Table, Value};
 use crate::message::{Message, Origin};
 use crate::mqtt::packet::QoS;
 use crate::mqtt::topic::TopicName;
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
+use bytes::Bytes;
 
 /// The header that says that a message is to be retained.
 pub const RETAIN_HEADER: &str = "x-mqtt-retain";
@@ -53,7 +55,7 @@ pub fn asks_to_retain(properties: &Properties) -> bool {
 pub fn address(message: &Message) -> (&[u8], Cow<'_, [u8]>) {
     match message.origin {
         Origin::Amqp => (exchange_of(message.properties()), Cow::Borrowed(message.address())),
-        Origin::Mqtt3 => {
+        Origin::Mqtt3 | Origin::Mqtt5 => {
             let mut key = key_of(core::str::from_utf8(message.address()).unwrap_or(""));
             key.truncate(255);
             (crate::durable::state::topology::TOPIC_EXCHANGE.as_bytes(), Cow::Owned(key))
@@ -64,20 +66,26 @@ pub fn address(message: &Message) -> (&[u8], Cow<'_, [u8]>) {
 /// The properties under which an AMQP client sees the message.
 pub fn properties(message: &Message) -> Properties {
     match message.origin {
-        Origin::Amqp => {
-            let bytes = message.properties();
-            let from = 1 + usize::from(bytes.first().copied().unwrap_or(0));
-            let bytes = message.properties_shared().slice(from.min(bytes.len())..);
-            if bytes.len() < 2 { Properties::EMPTY } else { Properties::checked_before(bytes) }
-        }
-        Origin::Mqtt3 => {
+        Origin::Amqp => behind_exchange(message.properties_shared()),
+        Origin::Mqtt3 | Origin::Mqtt5 => {
             let mut headers = Table::new();
             let qos = super::wire::ShortStr::literal(QOS_HEADER);
             headers.set(qos, Value::U8(message.level));
             let mode = if message.level > QoS::AtMostOnce as u8 { 2 } else { 1 };
-            PropertiesBuilder::new().set_headers(headers).set_delivery_mode(mode).build()
+            translating::to_amqp(message.properties(), headers).set_delivery_mode(mode).build()
         }
     }
+}
+
+/// The properties under which a client of MQTT 5 sees an AMQP message; `stored` is what is kept of them.
+pub fn mqtt_properties(stored: &[u8]) -> Vec<u8> {
+    translating::to_mqtt(&behind_exchange(Bytes::copy_from_slice(stored)))
+}
+
+fn behind_exchange(stored: Bytes) -> Properties {
+    let from = 1 + usize::from(stored.first().copied().unwrap_or(0));
+    let bytes = stored.slice(from.min(stored.len())..);
+    if bytes.len() < 2 { Properties::EMPTY } else { Properties::checked_before(bytes) }
 }
 
 /// The name of the exchange before the properties.

@@ -28,6 +28,7 @@ mod routing;
 pub(crate) mod serving;
 mod settling;
 mod transaction;
+mod translating;
 pub mod wire;
 
 use crate::ids::{ConnectionId, Lsn, QueueId};

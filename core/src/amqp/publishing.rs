@@ -261,7 +261,7 @@ impl Broker {
             return routed.queues.is_empty();
         };
         let mut found = Vec::new();
-        self.state.vhosts[vhost].subscriptions.find(&topic, &mut found);
+        self.state.vhosts[vhost].subscriptions.find(&topic, None, &mut found);
         routed.queues.is_empty() && found.is_empty() && !bridge::asks_to_retain(properties)
     }
 

@@ -371,6 +371,7 @@ impl Broker {
         let no_ack = consumer.no_ack;
         consumer.unsettled += u32::from(!no_ack);
         let (connection_id, number) = (consumer.connection, consumer.channel);
+        let now = self.now.wall;
         let connection = self.connections.get_mut(&connection_id).expect("it has credit");
         let peer = connection.amqp.as_mut().expect("it has credit");
         let frame_max = peer.frame_max;
@@ -389,7 +390,7 @@ impl Broker {
             exchange: ShortStr::new(exchange).unwrap_or_default(),
             routing_key: ShortStr::new(&key).unwrap_or_default(),
         };
-        let properties = presenting::properties(message, count, frame_max);
+        let properties = presenting::properties(message, count, frame_max, now);
         let body = message.body();
         let expected = 128 + properties.as_bytes().len();
         connection.send.write(expected, |out| {
@@ -418,7 +419,7 @@ impl Broker {
         if !get.no_ack {
             channel.deliveries.insert(tag, unsettled);
         }
-        let frame_max = self.peer(get.connection).frame_max;
+        let (frame_max, now) = (self.peer(get.connection).frame_max, self.now.wall);
         let (exchange, key) = bridge::address(message);
         let ok = basic::GetOk {
             delivery_tag: DeliveryTag(tag),
@@ -427,7 +428,7 @@ impl Broker {
             routing_key: ShortStr::new(&key).unwrap_or_default(),
             message_count: u32::try_from(left).unwrap_or(u32::MAX),
         };
-        let properties = presenting::properties(message, count, frame_max);
+        let properties = presenting::properties(message, count, frame_max, now);
         let bytes = super::publishing::with_content(get.channel, &ok, &properties, message.body(), frame_max);
         self.reply(get.connection, Lsn::NONE, Reply::Long(bytes));
     }

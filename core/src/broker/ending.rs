@@ -2,7 +2,7 @@
 
 use super::{Broker, Work};
 use crate::durable::gate::Waiter;
-use crate::durable::record::Record;
+use crate::durable::record::{Record, SessionExpiry};
 use crate::event::{DropReason, Event};
 use crate::ids::{ConnectionId, SessionId};
 use crate::marks::reached;
@@ -48,18 +48,28 @@ impl Broker {
         }
         let session = self.state.session(id).expect("a client has a session");
         let (key, durable, owed) = (session.key.clone(), session.durable, !session.owed.is_empty());
-        self.publish_will(&key);
+        let ends = session.expiry == SessionExpiry::After(0);
+        let delayed = self.state.wills.get(&key).is_some_and(|will| will.delay_s > 0);
         if goes_on {
+            // Its client is here: no delay comes to its end.
+            if !delayed {
+                self.publish_will(&key);
+            }
             return;
         }
-        if !durable {
-            self.remove_session(id); // [MQTT-3.1.2-6]
+        if !durable || ends {
+            self.publish_will(&key);
+            self.remove_session(id); // [MQTT-3.1.2-6], [MQTT-3.1.2-23] of MQTT 5
             return;
+        }
+        if !delayed {
+            self.publish_will(&key);
         }
         let queue = self.state.queue(attachment.queue).expect("a session owns a queue");
         let (at, horizon) = (self.now.wall, queue.sent_to());
         self.commit(Record::SessionDetached { session: id, at, horizon });
-        self.away.insert((at, id));
+        self.note_away(id);
+        self.will_falls_due(&key);
         if owed {
             self.work.push_back(Work::Owed(id));
         }
@@ -68,10 +78,11 @@ impl Broker {
     /// Ends a session that is not attached; the messages that went with it.
     pub(crate) fn remove_session(&mut self, id: SessionId) -> u64 {
         let session = self.state.session(id).expect("only sessions that exist are removed");
-        if let Some(away_since) = session.away_since {
-            self.away.remove(&(away_since, id));
-        }
         let (key, queue_id, durable) = (session.key.clone(), session.queue, session.durable);
+        self.forget_away(id);
+        // A will whose delay goes beyond the session's end. [MQTT-3.1.3-9]
+        self.forget_delay(&key);
+        self.publish_will(&key);
         let queue = self.state.queue(queue_id).expect("a session owns a queue");
         let messages = queue.len() as u64;
         if durable {
@@ -109,11 +120,10 @@ impl Broker {
             // All that may have been delivered counts as delivered.
             let horizon = queue.horizon.recorded().min(queue.next());
             queue.mark_sent_to(horizon);
-            let at = away_since.unwrap_or(now.wall);
             if away_since.is_none() {
-                self.commit(Record::SessionDetached { session: id, at, horizon });
+                self.commit(Record::SessionDetached { session: id, at: now.wall, horizon });
             }
-            self.away.insert((at, id));
+            self.note_away(id);
             if owed {
                 self.work.push_back(Work::Owed(id));
             }
@@ -122,7 +132,7 @@ impl Broker {
         let wills: alloc::vec::Vec<_> = self.state.wills.keys().cloned().collect();
         for key in wills {
             reached!("will after a crash");
-            self.publish_will(&key);
+            self.will_falls_due(&key);
         }
         self.log.want(self.log.last());
     }

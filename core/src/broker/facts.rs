@@ -47,7 +47,7 @@ impl Broker {
                     vhost: vhost.name.clone(),
                     topic: topic.into(),
                     message: retained.message,
-                    qos: QoS::from_bits(known.level).unwrap_or(QoS::AtMostOnce),
+                    qos: known.qos().unwrap_or(QoS::AtMostOnce),
                     content: self.state.messages.message(retained.message).cloned(),
                     place: known.place,
                 })?;
@@ -60,6 +60,7 @@ impl Broker {
                 topic: String::from_utf8_lossy(will.content.address()).into_owned(),
                 qos: QoS::from_bits(will.content.level).unwrap_or(QoS::AtMostOnce),
                 retain: will.retain,
+                delay_s: will.delay_s,
                 payload: will.content.body_shared(),
             })?;
         }
@@ -152,13 +153,14 @@ impl Broker {
             queue: session.queue,
             vhost: session.key.vhost.clone(),
             client: (&*session.key.client).into(),
+            expiry: session.expiry,
             away_since: session.away_since,
             horizon: queue.horizon.recorded(),
             next: queue.next(),
             changed: session.changed,
         })?;
-        for (filter, &qos) in &session.subscriptions {
-            take(Fact::Subscription { session: id, filter: (&**filter).into(), qos })?;
+        for (filter, &subscription) in &session.subscriptions {
+            take(Fact::Subscription { session: id, filter: (&**filter).into(), subscription })?;
         }
         for &packet_id in session.received.keys() {
             take(Fact::Received { session: id, packet_id })?;

@@ -5,6 +5,7 @@
 //! or the deliveries of `session`.
 
 mod ending;
+mod expiring;
 mod facts;
 pub(crate) mod fetching;
 mod lanes;
@@ -38,6 +39,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 pub(crate) use ending::Ending;
+use expiring::Expiries;
 use fetching::Fetches;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -58,8 +60,12 @@ pub struct Broker {
     pub(crate) connections: HashMap<ConnectionId, Box<Connection>, FixedState>,
     pub(crate) attachments: HashMap<SessionId, Attachment, FixedState>,
     pub(crate) deadlines: Deadlines,
-    /// Durable sessions whose client is away, by since when.
+    /// Durable sessions whose client is away, by when they expire.
     pub(crate) away: BTreeSet<(WallTime, SessionId)>,
+    /// Wills that are published when their delay is over.
+    pub(crate) wills_due: BTreeSet<(WallTime, ClientKey)>,
+    /// Messages for MQTT subscribers that expire.
+    pub(crate) expiries: Expiries,
     /// What was put off to a later turn.
     pub(crate) work: VecDeque<Work>,
     /// Pieces of work done since the start: packets handled, messages sent, retained topics looked at. Whoever works
@@ -85,6 +91,8 @@ pub struct Broker {
     /// Connections with something to send.
     to_send: Vec<ConnectionId>,
     subscribers: Vec<Subscriber>,
+    /// Whether the message that was published last went to nobody.
+    pub(crate) found_nobody: bool,
     /// `Work::Bury` is in the list.
     burying: bool,
     memory_full: bool,
@@ -144,6 +152,8 @@ impl Broker {
             attachments: HashMap::with_hasher(FixedState::with_seed(key)),
             deadlines: Deadlines::default(),
             away: BTreeSet::new(),
+            wills_due: BTreeSet::new(),
+            expiries: Expiries::default(),
             work: VecDeque::new(),
             pieces: 0,
             fan_outs: VecDeque::new(),
@@ -157,6 +167,7 @@ impl Broker {
             transacting: false,
             to_send: Vec::new(),
             subscribers: Vec::new(),
+            found_nobody: false,
             burying: false,
             memory_full: false,
             publishers_held: false,
@@ -278,6 +289,7 @@ impl Broker {
     /// them: so everybody is looked at.
     fn reload(&mut self, settings: Settings) {
         self.settings = settings;
+        self.note_who_is_away();
         let sessions: Vec<SessionId> = self.state.clients.values().copied().collect();
         for session in sessions {
             let Some(attachment) = self.attachments.get(&session) else { continue };

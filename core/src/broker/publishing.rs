@@ -7,8 +7,9 @@ use crate::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition, SessionId
 use crate::limits::{Overflow, RECORD_OVERHEAD_BYTES};
 use crate::marks::reached;
 use crate::message::{Message, MessageParts, Origin};
-use crate::mqtt::packet::publish::{self, Delivery as OnWire};
+use crate::mqtt::packet::publish::Delivery as OnWire;
 use crate::mqtt::packet::{PacketId, QoS};
+use crate::mqtt::presenting::{Manner, Outgoing};
 use crate::queue::Delivery;
 use crate::routing::subscriptions::Subscriber;
 use crate::time::WallTime;
@@ -48,9 +49,15 @@ pub(crate) struct Publishing<'a> {
 
 impl<'a> Publishing<'a> {
     /// A message for a topic, not retained.
-    pub fn of_mqtt(vhost: usize, topic: &'a str, body: &'a [u8], qos: QoS) -> Publishing<'a> {
-        let parts = MessageParts { address: topic.as_bytes(), properties: &[], body };
-        Publishing { topic: Some(topic), qos, ..Publishing::new(vhost, Origin::Mqtt3, parts) }
+    pub fn of_mqtt(
+        vhost: usize,
+        topic: &'a str,
+        properties: &'a [u8],
+        body: &'a [u8],
+        qos: QoS,
+    ) -> Publishing<'a> {
+        let parts = MessageParts { address: topic.as_bytes(), properties, body };
+        Publishing { topic: Some(topic), qos, ..Publishing::new(vhost, Origin::of_mqtt(properties), parts) }
     }
 
     /// A message that goes nowhere yet.
@@ -98,8 +105,8 @@ struct Route {
     sessions: Vec<SessionId>,
     /// The declared queues of `recipients`.
     queues: Vec<QueueId>,
-    /// Subscribers that get it with QoS 0.
-    at_most_once: Vec<SessionId>,
+    /// Subscribers that get it with QoS 0, and whether as a retained one.
+    at_most_once: Vec<(SessionId, bool)>,
     /// What has to go from queues at their bound.
     dropped: Vec<(QueueId, QueuePosition, MessageId)>,
     /// Queues at their bound that cannot take it at all.
@@ -109,7 +116,7 @@ struct Route {
 /// A QoS 0 message on its way to many.
 pub(crate) struct FanOut {
     message: Message,
-    sessions: Vec<SessionId>,
+    sessions: Vec<(SessionId, bool)>,
     next: usize,
 }
 
@@ -158,10 +165,12 @@ impl Broker {
         }
         // What a topic retains, or does not retain, may be known and not durable yet.
         let mut wait = if publishing.retain { retained_lsn(self, vhost, topic) } else { Lsn::NONE };
+        self.found_nobody = plain && route.at_most_once.is_empty() && route.passed_by.is_empty();
         let Route { recipients, sessions, queues, at_most_once, dropped, passed_by } = route;
         if !plain {
             wait = wait.max(self.store(&publishing, recipients, retain, dropped));
         }
+        self.note_expiries(&publishing, &sessions, retain);
         for queue in passed_by {
             self.counters.dropped_queue_full += 1;
             self.message_event(|| Event::Dropped { message: None, queue, reason: DropReason::QueueFull });
@@ -182,16 +191,22 @@ impl Broker {
         let mut found = core::mem::take(&mut self.subscribers);
         found.clear();
         if let Some(topic) = publishing.topic {
-            self.state.vhosts[publishing.vhost].subscriptions.find(topic, &mut found);
+            let publisher = publishing.connection.and_then(|id| self.connections.get(&id)?.session());
+            self.state.vhosts[publishing.vhost].subscriptions.find(topic, publisher, &mut found);
         }
         let mut route = Route::default();
         let mut outcome = Ok(());
-        for Subscriber { session, qos } in &found {
+        for Subscriber { session, qos, retain_as_published, .. } in &found {
+            let retain = publishing.retain && *retain_as_published; // [MQTT-3.3.1-9]
             // [MQTT-3.8.4-6]: the lower of the publisher's and the subscription's.
-            match publishing.qos.min(*qos) {
-                QoS::AtMostOnce => route.at_most_once.push(*session),
-                qos => outcome = outcome.and(self.route_to_queue(*session, qos, publishing, &mut route)),
+            let qos = publishing.qos.min(*qos);
+            if qos == QoS::AtMostOnce {
+                route.at_most_once.push((*session, retain));
+                continue;
             }
+            let expires = publishing.expires_at > WallTime(0);
+            let delivery = Delivery { expires, ..Delivery::to_subscriber(qos, retain) };
+            outcome = outcome.and(self.route_to_queue(*session, delivery, publishing, &mut route));
         }
         self.subscribers = found;
         outcome?;
@@ -237,7 +252,7 @@ impl Broker {
     fn route_to_queue(
         &self,
         id: SessionId,
-        qos: QoS,
+        delivery: Delivery,
         publishing: &Publishing<'_>,
         route: &mut Route,
     ) -> Result<(), &'static str> {
@@ -271,7 +286,6 @@ impl Broker {
                 route.dropped.push((session.queue, entry.position, entry.message));
             }
         }
-        let delivery = Delivery::to_subscriber(qos, false); // [MQTT-3.3.1-9]
         let (position, durable) = (queue.next(), session.durable);
         route.recipients.push(Recipient { queue: session.queue, position, delivery, durable });
         route.sessions.push(id);
@@ -382,14 +396,16 @@ impl Broker {
     }
 
     /// Sends with QoS 0; beyond a turn's worth, later, and later ones behind it.
-    fn send_at_most_once(&mut self, publishing: &Publishing<'_>, sessions: Vec<SessionId>) {
+    fn send_at_most_once(&mut self, publishing: &Publishing<'_>, sessions: Vec<(SessionId, bool)>) {
         let Some(topic) = publishing.topic.filter(|_| !sessions.is_empty()) else { return };
-        let payload = publishing.parts.body;
+        let MessageParts { properties, body, .. } = publishing.parts;
         if self.fan_outs.is_empty() && sessions.len() <= self.settings.limits.turn_work {
+            let (origin, expires_at) = (publishing.origin, publishing.expires_at);
+            let message = Outgoing { topic, origin, properties, body, expires_at };
             let mut shared: Option<Bytes> = None;
-            for session in sessions {
-                self.deliver_at_most_once(session, topic, payload, false, || {
-                    shared.get_or_insert_with(|| Bytes::copy_from_slice(payload)).clone()
+            for (session, retain) in sessions {
+                self.deliver_at_most_once(session, &message, retain, || {
+                    shared.get_or_insert_with(|| Bytes::copy_from_slice(body)).clone()
                 });
             }
             return;
@@ -404,8 +420,9 @@ impl Broker {
         let end = fan_out.sessions.len().min(fan_out.next + most);
         let message = fan_out.message.clone();
         let topic = message.topic();
-        for &session in &fan_out.sessions[fan_out.next..end] {
-            self.deliver_at_most_once(session, &topic, message.body(), false, || message.body_shared());
+        let outgoing = Outgoing::of(&message, &topic);
+        for &(session, retain) in &fan_out.sessions[fan_out.next..end] {
+            self.deliver_at_most_once(session, &outgoing, retain, || message.body_shared());
         }
         fan_out.next = end;
         if end < fan_out.sessions.len() {
@@ -418,19 +435,19 @@ impl Broker {
     pub(crate) fn deliver_at_most_once(
         &mut self,
         session: SessionId,
-        topic: &str,
-        payload: &[u8],
+        message: &Outgoing<'_>,
         retain: bool,
         shared: impl FnOnce() -> Bytes,
     ) {
         self.pieces += 1;
+        let identifiers = self.identifiers_of(session, message.topic);
         let Some(attachment) = self.attachments.get(&session) else { return };
         let (id, queue) = (attachment.connection, attachment.queue);
         let connection = self.connections.get_mut(&id).expect("an attachment has a connection");
         if !connection.client.as_ref().is_some_and(|client| client.accepted) {
             return; // before its CONNACK there is nobody to deliver to
         }
-        let bytes = topic.len() + payload.len() + 16;
+        let bytes = message.topic.len() + message.properties.len() + message.body.len() + 16;
         if connection.send.unsent() + bytes > self.settings.limits.unsent_bytes
             && connection.send.unsent() > 0
         {
@@ -442,12 +459,23 @@ impl Broker {
                 reason: DropReason::SlowReader,
             });
         }
-        connection.send.write(bytes, |out| {
-            publish::put_header(out, topic.as_bytes(), OnWire::AtMostOnce, false, retain, payload.len());
-        });
-        connection.send.body(payload, shared);
+        let manner = Manner { delivery: OnWire::AtMostOnce, dup: false, retain, identifiers: &identifiers };
+        if !connection.put_publish(message, &manner, self.now.wall, shared) {
+            self.counters.dropped_too_large += 1;
+            let reason = DropReason::TooLarge;
+            return self.message_event(|| Event::Dropped { message: None, queue, reason });
+        }
         self.counters.delivered += 1;
         self.list(id);
+    }
+
+    /// The identifiers of the session's subscriptions that match. [MQTT-3.3.4-3..5]
+    pub(crate) fn identifiers_of(&self, id: SessionId, topic: &str) -> Vec<u32> {
+        let mut found = Vec::new();
+        if let Some(session) = self.state.session(id).filter(|session| session.identified > 0) {
+            self.state.vhosts[session.vhost].subscriptions.identifiers(topic, id, &mut found);
+        }
+        found
     }
 }
 

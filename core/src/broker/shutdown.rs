@@ -2,6 +2,7 @@
 
 use super::{Broker, Ending, Stage};
 use crate::ids::ConnectionId;
+use crate::mqtt::packet::ReasonCode;
 use crate::output::{CloseKind, Halt};
 use alloc::vec::Vec;
 
@@ -38,6 +39,7 @@ impl Broker {
         let mut open: Vec<ConnectionId> = self.connections.keys().copied().collect();
         open.sort_unstable();
         for id in open {
+            self.say_goodbye(id, ReasonCode::ServerShuttingDown, "the broker shuts down");
             let reason = self.reason(id, CloseKind::Normal, "", "the broker shuts down".into());
             self.end(id, Ending::Ordered(reason));
         }

@@ -2,10 +2,10 @@
 
 use super::{Broker, Ending, Work};
 use crate::event::Event;
-use crate::ids::{ConnectionId, SessionId};
-use crate::marks::reached;
+use crate::ids::ConnectionId;
+use crate::mqtt::packet::ReasonCode;
 use crate::output::CloseKind;
-use crate::time::{Monotonic, WallTime, Why};
+use crate::time::{Monotonic, Why};
 
 /// The wall clock may jump, so a stored expiry is looked at again at least so often.
 const EXPIRY_LOOK_MS: u64 = 60_000;
@@ -15,8 +15,7 @@ impl Broker {
         let work = !self.work.is_empty() || !self.fan_outs.is_empty();
         let work = work.then_some((Monotonic(0), Why::Work));
         let in_queues = self.amqp.expiries.first().map(|(at, _)| *at);
-        let away = self.next_expiry().map(|(at, _)| at);
-        let expiry = away.into_iter().chain(in_queues).min().map(|at| {
+        let expiry = self.next_by_wall_clock().into_iter().chain(in_queues).min().map(|at| {
             let ms = at.ms_after(self.now.wall).min(EXPIRY_LOOK_MS);
             (self.now.monotonic.plus_ms(ms), Why::Expiry)
         });
@@ -31,12 +30,7 @@ impl Broker {
         while let Some((id, why)) = self.deadlines.pop_due(self.now.monotonic) {
             self.timer_fired(id, why);
         }
-        for _ in 0..self.settings.limits.turn_work {
-            match self.next_expiry() {
-                Some((at, session)) if at <= self.now.wall => self.expire(session),
-                _ => break,
-            }
-        }
+        self.end_by_wall_clock();
         self.expire_in_queues();
         self.fetch_again();
         self.end_rest();
@@ -118,24 +112,8 @@ impl Broker {
             return self.set_timer(id, at, Why::KeepAlive);
         }
         let text = "silent for one and a half times its keep-alive";
+        self.say_goodbye(id, ReasonCode::KeepAliveTimeout, text);
         let reason = self.reason(id, CloseKind::Lost, "[MQTT-3.1.2-24]", text.into());
         self.end(id, Ending::Ordered(reason));
-    }
-
-    /// When the next durable session expires, and which.
-    fn next_expiry(&self) -> Option<(WallTime, SessionId)> {
-        let after = self.settings.limits.session_expiry_ms;
-        let &(since, session) = self.away.first()?;
-        (after > 0).then(|| (since.plus_ms(after), session))
-    }
-
-    fn expire(&mut self, id: SessionId) {
-        let client = alloc::string::String::from(
-            &*self.state.session(id).expect("who is away has a session").key.client,
-        );
-        reached!("session expired");
-        self.counters.sessions_expired += 1;
-        let messages = self.remove_session(id);
-        self.event(|| Event::SessionExpired { client, messages });
     }
 }

@@ -1,4 +1,4 @@
-//! Records on disk, formats 1 and 2. Format 1 has the types up to 15.
+//! Records on disk. Format 1 has the types up to 15, format 2 those up to 33.
 //!
 //! ```text
 //! | type (1 byte) | body length (4 bytes, least first) | body |
@@ -13,7 +13,7 @@
 //! | 2 | session attached | session, horizon |
 //! | 3 | session detached | session, at, horizon |
 //! | 4 | session removed | session, at |
-//! | 5 | subscribed | session, before, list of (filter, QoS byte) |
+//! | 5 | subscribed | session, before, list of (filter, subscription) |
 //! | 6 | unsubscribed | session, list of filter |
 //! | 7 | retained queued | session, list of (position, message, delivery byte), progress: 0, or 1 and topic |
 //! | 8 | published | see `put_publication` |
@@ -27,6 +27,13 @@
 //! | 16 | relocated | message, message's content |
 //! | 17 … 24 | checkpoints | see `image` |
 //! | 25 … 33 | what AMQP clients declare | see `topology` |
+//! | 34 | session expiry set | session, expiry |
+//! | 35, 37 | images with what only MQTT 5 has | see `image` |
+//! | 36 | will set, with what only MQTT 5 has | vhost, client, retain byte, delay, expiry, message |
+//! | 38 | retained expired | vhost, topic, message |
+//!
+//! A subscription: a byte (QoS, then no local 4, retain as published 8, owed nothing 16, has an identifier 32), the identifier.
+//! A session's expiry: 0 as the setting has it, else seconds + 1. A will's expiry: 0 none, else seconds + 1.
 //!
 //! A message: origin byte, level byte, published at, expires at, address, properties, body length, CRC-32C of the
 //! body (4 bytes, least first), body. It can be read back and checked by its place alone: the checksum kept there
@@ -36,7 +43,9 @@ mod image;
 mod topology;
 
 use super::checksum;
-use super::record::{ClientKey, Publication, Recipient, Record, Retain, Will};
+use super::record::{
+    ClientKey, Granted, Publication, Recipient, Record, Retain, SessionExpiry, Subscription, Will,
+};
 use crate::ids::{MessageId, QueueId, QueuePosition, SessionId};
 use crate::message::{Message, MessageParts, Origin};
 use crate::mqtt::packet::{PacketId, QoS};
@@ -105,7 +114,8 @@ fn type_of(record: &Record) -> u8 {
         Record::Releasing { .. } => 11,
         Record::Settled { .. } => 12,
         Record::HorizonMoved { .. } => 13,
-        Record::WillSet { .. } => 14,
+        Record::WillSet { will, .. } if is_of_mqtt_3(will) => 14,
+        Record::WillSet { .. } => 36,
         Record::WillRemoved { .. } => 15,
         Record::Relocated { .. } => 16,
         Record::Image(image) => image::type_of(image),
@@ -113,7 +123,13 @@ fn type_of(record: &Record) -> u8 {
         Record::Checkpoint(_) => 24,
         Record::Topology(topology) => topology::type_of(topology),
         Record::RangeSettled { .. } => 31,
+        Record::SessionExpirySet { .. } => 34,
+        Record::RetainedExpired { .. } => 38,
     }
+}
+
+fn is_of_mqtt_3(will: &Will) -> bool {
+    will.delay_s == 0 && will.expiry_s.is_none()
 }
 
 fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
@@ -128,9 +144,9 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
         Record::SessionRemoved { session, at } => put_numbers(out, &[session.0, at.0]),
         Record::Subscribed { session, filters, before } => {
             put_numbers(out, &[session.0, before.0, filters.len() as u64]);
-            for (filter, qos) in filters {
+            for Granted { filter, subscription, owes } in filters {
                 put_bytes(out, filter.as_bytes());
-                out.push(*qos as u8);
+                put_subscription(out, subscription, *owes);
             }
         }
         Record::Unsubscribed { session, filters } => {
@@ -160,8 +176,7 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
         | Record::HorizonMoved { queue, position } => put_numbers(out, &[queue.0, position.0]),
         Record::WillSet { key, will } => {
             put_key(out, key);
-            out.push(will.retain.into());
-            put_message(out, &will.content);
+            put_will(out, will);
         }
         Record::WillRemoved { key } => put_key(out, key),
         Record::Relocated { message, content } => {
@@ -173,8 +188,46 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
         Record::Checkpoint(checkpoint) => image::put_checkpoint(out, checkpoint),
         Record::Topology(topology) => topology::put(out, topology),
         Record::RangeSettled { queue, from, to } => put_numbers(out, &[queue.0, from.0, to.0]),
+        Record::SessionExpirySet { session, expiry } => {
+            put_number(out, session.0);
+            put_expiry(out, *expiry);
+        }
+        Record::RetainedExpired { vhost, topic, message } => {
+            put_bytes(out, vhost.as_bytes());
+            put_bytes(out, topic.as_bytes());
+            put_number(out, message.0);
+        }
     }
     None
+}
+
+fn put_subscription(out: &mut Vec<u8>, subscription: &Subscription, owes: bool) {
+    let Subscription { qos, no_local, retain_as_published, identifier } = *subscription;
+    let flags = [no_local, retain_as_published, !owes, identifier > 0];
+    let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
+    out.push(qos as u8 | flags << 2);
+    if identifier > 0 {
+        put_number(out, identifier.into());
+    }
+}
+
+fn put_expiry(out: &mut Vec<u8>, expiry: SessionExpiry) {
+    put_number(
+        out,
+        match expiry {
+            SessionExpiry::AsSet => 0,
+            SessionExpiry::After(seconds) => u64::from(seconds) + 1,
+            SessionExpiry::Never => u64::from(u32::MAX) + 1,
+        },
+    );
+}
+
+fn put_will(out: &mut Vec<u8>, will: &Will) {
+    out.push(will.retain.into());
+    if !is_of_mqtt_3(will) {
+        put_numbers(out, &[will.delay_s.into(), will.expiry_s.map_or(0, |seconds| u64::from(seconds) + 1)]);
+    }
+    put_message(out, &will.content);
 }
 
 /// Message id, vhost, retain byte, received (0, or 1 and session and packet id), will of (0, or 1 and client), list
@@ -282,7 +335,7 @@ pub fn decode(bytes: &[u8], offset: usize) -> Result<(Record, Option<Span>, usiz
     if end > bytes.len() {
         return Err(CodecError::Truncated);
     }
-    if !(1..=33).contains(&kind) {
+    if !(1..=38).contains(&kind) {
         return Err(CodecError::UnknownType(kind));
     }
     let mut fields = Fields { bytes: &bytes[..end], at: offset + RECORD_HEADER, span: None, body: None };
@@ -325,7 +378,11 @@ impl Fields<'_> {
             4 => Record::SessionRemoved { session: self.session()?, at: self.wall()? },
             5 => {
                 let (session, before) = (self.session()?, MessageId(self.number()?));
-                let filters = self.list(|f| Some((f.text()?, QoS::from_bits(f.byte()?)?)))?;
+                let filters = self.list(|f| {
+                    let filter = f.text()?;
+                    let (subscription, owes) = f.subscription()?;
+                    Some(Granted { filter, subscription, owes })
+                })?;
                 Record::Subscribed { session, filters, before }
             }
             6 => Record::Unsubscribed { session: self.session()?, filters: self.list(Fields::text)? },
@@ -336,12 +393,7 @@ impl Fields<'_> {
             11 => Record::Releasing { queue: self.queue()?, position: self.position()? },
             12 => Record::Settled { queue: self.queue()?, position: self.position()? },
             13 => Record::HorizonMoved { queue: self.queue()?, position: self.position()? },
-            14 => {
-                let (key, retain) = (self.key()?, self.flag()?);
-                let content = self.message()?;
-                self.span = None;
-                Record::WillSet { key, will: Will { content, retain, durable: true } }
-            }
+            14 | 36 => Record::WillSet { key: self.key()?, will: self.will(kind == 36)? },
             15 => Record::WillRemoved { key: self.key()? },
             16 => Record::Relocated { message: MessageId(self.number()?), content: self.message()? },
             23 => Record::Listing(self.list(Fields::place)?),
@@ -351,8 +403,47 @@ impl Fields<'_> {
                 let (queue, from, to) = (self.queue()?, self.position()?, self.position()?);
                 Record::RangeSettled { queue, from, to }
             }
+            34 => Record::SessionExpirySet { session: self.session()?, expiry: self.expiry()? },
+            38 => {
+                let (vhost, topic, message) = (self.text()?, self.text()?, MessageId(self.number()?));
+                Record::RetainedExpired { vhost, topic, message }
+            }
             kind => Record::Image(self.image(kind)?),
         })
+    }
+
+    fn subscription(&mut self) -> Option<(Subscription, bool)> {
+        let byte = self.byte().filter(|byte| *byte < 64)?;
+        let qos = QoS::from_bits(byte & 0x03)?;
+        let [no_local, retain_as_published, owes_nothing, identified] =
+            [2, 3, 4, 5].map(|bit| byte & (1 << bit) != 0);
+        let identifier = match identified {
+            true => u32::try_from(self.number()?).ok().filter(|number| *number > 0)?,
+            false => 0,
+        };
+        Some((Subscription { qos, no_local, retain_as_published, identifier }, !owes_nothing))
+    }
+
+    fn expiry(&mut self) -> Option<SessionExpiry> {
+        Some(match self.number()? {
+            0 => SessionExpiry::AsSet,
+            more => SessionExpiry::of_interval(u32::try_from(more - 1).ok()?),
+        })
+    }
+
+    fn will(&mut self, of_mqtt_5: bool) -> Option<Will> {
+        let retain = self.flag()?;
+        let (mut delay_s, mut expiry_s) = (0, None);
+        if of_mqtt_5 {
+            delay_s = u32::try_from(self.number()?).ok()?;
+            expiry_s = match self.number()? {
+                0 => None,
+                more => Some(u32::try_from(more - 1).ok()?),
+            };
+        }
+        let content = self.message()?;
+        self.span = None;
+        Some(Will { content, retain, durable: true, delay_s, expiry_s })
     }
 
     fn retained_queued(&mut self) -> Option<Record> {
@@ -400,7 +491,7 @@ impl Fields<'_> {
         self.span = Some(Span { offset: from, length: whole, checksum: checksum(&self.bytes[from..offset]) });
         self.body = Some(sum);
         let parts = MessageParts { address: &self.bytes[address], properties: &self.bytes[properties], body };
-        if origin == Origin::Mqtt3 {
+        if origin != Origin::Amqp {
             core::str::from_utf8(parts.address).ok()?;
         }
         let mut message = Message::new(origin, level, published_at, parts);

@@ -67,12 +67,19 @@ pub enum Record {
         /// When.
         at: WallTime,
     },
+    /// How long a session outlives its connection has changed.
+    SessionExpirySet {
+        /// The session.
+        session: SessionId,
+        /// How long.
+        expiry: SessionExpiry,
+    },
     /// A session subscribed. It is owed the retained messages that match and are older than `before`.
     Subscribed {
         /// The session.
         session: SessionId,
-        /// Filters with the QoS granted.
-        filters: Vec<(Box<str>, QoS)>,
+        /// What was granted.
+        filters: Vec<Granted>,
         /// The id that the next message gets.
         before: MessageId,
     },
@@ -140,6 +147,15 @@ pub enum Record {
     WillRemoved {
         /// The client.
         key: ClientKey,
+    },
+    /// What a topic retained has expired.
+    RetainedExpired {
+        /// The virtual host.
+        vhost: Box<str>,
+        /// The topic.
+        topic: Box<str>,
+        /// What it retained.
+        message: MessageId,
     },
     /// A message was written again, so that the segment it lay in can go.
     Relocated {
@@ -212,6 +228,8 @@ pub enum Image {
         queue: QueueId,
         /// Its client.
         key: ClientKey,
+        /// How long it outlives its connection.
+        expiry: SessionExpiry,
         /// Since when its client is away; none while it is connected.
         away_since: Option<WallTime>,
         /// Positions below it may be delivered.
@@ -231,8 +249,8 @@ pub enum Image {
         part: u32,
         /// The record before the first piece: they say what was so then.
         as_of: Lsn,
-        /// Filters with the QoS granted.
-        filters: Vec<(Box<str>, QoS)>,
+        /// Filters with what was granted.
+        filters: Vec<(Box<str>, Subscription)>,
         /// What is owed, in its order.
         owed: Vec<Owed>,
     },
@@ -331,6 +349,59 @@ pub struct Will {
     pub retain: bool,
     /// Whether it survives a crash of the broker.
     pub durable: bool,
+    /// Seconds between the end of the connection and its publishing.
+    pub delay_s: u32,
+    /// Seconds after its publishing when it expires.
+    pub expiry_s: Option<u32>,
+}
+
+/// How long a durable session outlives its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionExpiry {
+    /// As the setting has it: a session of MQTT 3.
+    AsSet,
+    /// So many seconds.
+    After(u32),
+    /// For ever.
+    Never,
+}
+
+impl SessionExpiry {
+    /// From Session Expiry Interval (MQTT 5 §3.1.2.11.2).
+    pub fn of_interval(seconds: u32) -> SessionExpiry {
+        if seconds == u32::MAX { SessionExpiry::Never } else { SessionExpiry::After(seconds) }
+    }
+}
+
+/// What a subscription was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// The highest QoS.
+    pub qos: QoS,
+    /// Not what the session published itself.
+    pub no_local: bool,
+    /// RETAIN is sent as it was published.
+    pub retain_as_published: bool,
+    /// The number that deliveries carry; 0 for none.
+    pub identifier: u32,
+}
+
+impl Subscription {
+    /// One of MQTT 3.
+    pub fn of_qos(qos: QoS) -> Subscription {
+        Subscription { qos, no_local: false, retain_as_published: false, identifier: 0 }
+    }
+}
+
+/// A subscription that was granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The topic filter.
+    pub filter: Box<str>,
+    /// What.
+    pub subscription: Subscription,
+    /// Whether it is owed the retained messages that match.
+    pub owes: bool,
 }
 
 impl Record {
@@ -341,6 +412,7 @@ impl Record {
             Record::SessionAttached { session, .. }
             | Record::SessionDetached { session, .. }
             | Record::SessionRemoved { session, .. }
+            | Record::SessionExpirySet { session, .. }
             | Record::Subscribed { session, .. }
             | Record::Unsubscribed { session, .. }
             | Record::RetainedQueued { session, .. }
@@ -354,7 +426,11 @@ impl Record {
             Record::Topology(topology) => state.is_durable_topology(topology),
             Record::WillSet { will, .. } => will.durable,
             Record::WillRemoved { key } => state.wills.get(key).is_some_and(|will| will.durable),
-            Record::Relocated { .. } | Record::Image(_) | Record::Listing(_) | Record::Checkpoint(_) => true,
+            Record::RetainedExpired { .. }
+            | Record::Relocated { .. }
+            | Record::Image(_)
+            | Record::Listing(_)
+            | Record::Checkpoint(_) => true,
         }
     }
 }

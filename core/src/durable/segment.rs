@@ -1,7 +1,7 @@
 //! The header of a segment: its first sector.
 //!
 //! ```text
-//!  0  magic "VMQS"            4  format version: 1 or 2
+//!  0  magic "VMQS"            4  format version: 1 to 3
 //!  8  CRC-32C of [12..96)    12  recovery count
 //! 16  store id (16 bytes)    32  segment number (8)
 //! 40  first LSN (8)          48  checksum of the last batch before it
@@ -24,7 +24,7 @@ use crate::time::WallTime;
 use alloc::vec::Vec;
 
 /// The format that this version writes, and the newest that it reads.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 const MAGIC: [u8; 4] = *b"VMQS";
 const LENGTH: usize = 96;

@@ -13,15 +13,22 @@ use bytes::{BufMut, Bytes, BytesMut};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Origin {
-    /// MQTT 3.1 or 3.1.1: no properties.
+    /// MQTT without properties.
     Mqtt3 = 1,
     /// AMQP 0-9-1: the name of the exchange with its length before it, then the property flags and list (§4.2.6.1).
     Amqp = 2,
+    /// MQTT 5: the properties that are forwarded, as they came (§3.3.2.3).
+    Mqtt5 = 3,
 }
 
 impl Origin {
+    /// Of an MQTT message with these properties.
+    pub(crate) fn of_mqtt(properties: &[u8]) -> Origin {
+        if properties.is_empty() { Origin::Mqtt3 } else { Origin::Mqtt5 }
+    }
+
     pub(crate) fn from_byte(byte: u8) -> Option<Origin> {
-        [Origin::Mqtt3, Origin::Amqp].into_iter().find(|origin| *origin as u8 == byte)
+        [Origin::Mqtt3, Origin::Amqp, Origin::Mqtt5].into_iter().find(|origin| *origin as u8 == byte)
     }
 }
 
@@ -74,7 +81,7 @@ impl Message {
     /// The topic name that MQTT subscribers see; empty if there is none.
     pub fn topic(&self) -> Cow<'_, str> {
         match self.origin {
-            Origin::Mqtt3 => {
+            Origin::Mqtt3 | Origin::Mqtt5 => {
                 Cow::Borrowed(core::str::from_utf8(self.address()).expect("topic names are UTF-8"))
             }
             Origin::Amqp => bridge::topic_of(self.address()).map_or(Cow::Borrowed(""), Cow::Owned),

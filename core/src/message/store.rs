@@ -86,7 +86,7 @@ impl MessageStore {
         if self.restoring {
             // Where an image has it already, it knows better where it lies.
             if self.find(id).is_none() {
-                self.table.insert(id, Known { place, body_bytes, level: message.level, references: 0 });
+                self.table.insert(id, Known::of(&message, place, body_bytes, 0));
             }
             return;
         }
@@ -94,7 +94,7 @@ impl MessageStore {
             return;
         }
         self.body_bytes += u64::from(body_bytes);
-        self.table.insert(id, Known { place, body_bytes, level: message.level, references });
+        self.table.insert(id, Known::of(&message, place, body_bytes, references));
         self.cache.insert(id, message);
         if let Some(place) = place {
             self.usage.add(place);

@@ -3,6 +3,9 @@
 use crate::durable::page::Page;
 use crate::durable::place::Place;
 use crate::ids::{MessageId, SegmentNumber};
+use crate::message::Message;
+use crate::mqtt::packet::QoS;
+use crate::time::WallTime;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -16,10 +19,31 @@ pub struct Known {
     pub place: Option<Place>,
     /// Bytes of its body.
     pub body_bytes: u32,
-    /// The publisher's QoS, or delivery mode.
+    /// The publisher's QoS, or delivery mode; `EXPIRES` where it has an expiry.
     pub level: u8,
     /// Places that refer to it.
     pub references: u32,
+}
+
+/// In `Known::level`: the message expires.
+const EXPIRES: u8 = 0x80;
+
+impl Known {
+    /// What a table keeps of the message.
+    pub fn of(message: &Message, place: Option<Place>, body_bytes: u32, references: u32) -> Known {
+        let expires = if message.expires_at > WallTime(0) { EXPIRES } else { 0 };
+        Known { place, body_bytes, level: message.level | expires, references }
+    }
+
+    /// The publisher's QoS.
+    pub fn qos(&self) -> Option<QoS> {
+        QoS::from_bits(self.level & !EXPIRES)
+    }
+
+    /// Whether it expires.
+    pub fn expires(&self) -> bool {
+        self.level & EXPIRES != 0
+    }
 }
 
 /// Segment 0 is none.

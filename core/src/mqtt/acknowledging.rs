@@ -1,6 +1,6 @@
 //! What a subscriber acknowledges: PUBACK, PUBREC, PUBCOMP (§4.3).
 
-use super::packet::{AckKind, PacketId, QoS};
+use super::packet::{AckKind, PacketId, QoS, ReasonCode};
 use crate::broker::Broker;
 use crate::durable::record::Record;
 use crate::event::Event;
@@ -15,6 +15,7 @@ impl Broker {
         session: SessionId,
         kind: AckKind,
         packet_id: PacketId,
+        failed: bool,
     ) {
         let attachment = &self.attachments[&session];
         let (queue, cursor) = (attachment.queue, attachment.cursor);
@@ -22,6 +23,10 @@ impl Broker {
         let entry = found.filter(|entry| entry.position < cursor);
         match (kind, entry.map(|entry| (entry.delivery.qos, entry.stage, entry))) {
             (AckKind::PubAck, Some((QoS::AtLeastOnce, _, entry))) => self.settle(session, queue, &entry),
+            // The subscriber does not take it: that is the end of it. [MQTT-4.3.3-4], [MQTT-4.4.0-2]
+            (AckKind::PubRec, Some((QoS::ExactlyOnce, Stage::Queued, entry))) if failed => {
+                self.settle(session, queue, &entry);
+            }
             (AckKind::PubRec, Some((QoS::ExactlyOnce, Stage::Queued, entry))) => {
                 let position = entry.position;
                 let lsn = self.commit(Record::Releasing { queue, position });
@@ -31,7 +36,7 @@ impl Broker {
                 let recorded = self.state.queue(queue).map_or(Lsn::NONE, |queue| queue.recorded_by(&entry));
                 self.acknowledge(id, AckKind::PubRel, packet_id, recorded);
             }
-            (AckKind::PubRec, None) => self.on_early_pubrec(id, queue, found, packet_id),
+            (AckKind::PubRec, None) => self.on_early_pubrec(id, queue, found, packet_id, failed),
             (AckKind::PubComp, Some((QoS::ExactlyOnce, Stage::Releasing, entry))) => {
                 self.settle(session, queue, &entry);
             }
@@ -52,11 +57,16 @@ impl Broker {
         queue_id: QueueId,
         found: Option<Entry>,
         packet_id: PacketId,
+        failed: bool,
     ) {
         let Some(queue) = self.state.queue(queue_id) else { return };
         let (sent_to, settled) = (queue.sent_to(), queue.last_settlement());
         let sent = found.filter(|entry| entry.position < sent_to && entry.delivery.qos == QoS::ExactlyOnce);
         let wait = match sent.map(|entry| (entry.stage, entry)) {
+            Some((Stage::Queued, Entry { position, .. })) if failed => {
+                self.commit(Record::Settled { queue: queue_id, position });
+                return;
+            }
             Some((Stage::Queued, Entry { position, .. })) => {
                 reached!("early PUBREC");
                 self.commit(Record::Releasing { queue: queue_id, position })
@@ -65,7 +75,8 @@ impl Broker {
             // Not known (any more): the subscriber is helped to forget it, too.
             None => settled,
         };
-        self.acknowledge(id, AckKind::PubRel, packet_id, wait);
+        let reason = if sent.is_some() { ReasonCode::Success } else { ReasonCode::PacketIdentifierNotFound };
+        self.acknowledge_with(id, AckKind::PubRel, packet_id, wait, reason);
     }
 
     /// The entry that is sent under this identifier and is not settled.

@@ -2,10 +2,12 @@
 
 use super::connection::Client;
 use super::packet::connack::{self, ConnectReturnCode};
-use super::packet::{Connect, ProtocolLevel};
+use super::packet::{Connect, ProtocolLevel, ReasonCode};
+use super::terms::{self, Terms};
+use super::topic::TopicName;
 use crate::broker::{Broker, Ending};
 use crate::connection::Reply;
-use crate::durable::record::{ClientKey, Record};
+use crate::durable::record::{ClientKey, Record, SessionExpiry};
 use crate::event::Event;
 use crate::ids::{ConnectionId, Lsn, SessionId};
 use crate::marks::reached;
@@ -20,49 +22,105 @@ use alloc::string::String;
 /// The virtual host of MQTT listeners.
 pub(crate) const DEFAULT_VHOST: &str = "/";
 
+/// How long the client's session outlives its connection; none: it ends with it.
+fn keeps(connect: &Connect<'_>) -> Option<SessionExpiry> {
+    match connect.level {
+        Ok(ProtocolLevel::V5) => Some(connect.terms.session_expiry_s)
+            .filter(|seconds| *seconds > 0)
+            .map(SessionExpiry::of_interval),
+        _ => (!connect.clean_session).then_some(SessionExpiry::AsSet),
+    }
+}
+
 impl Broker {
     pub(super) fn on_connect(&mut self, id: ConnectionId, connect: &Connect<'_>) {
         let level = match connect.level {
             Ok(level) => level,
             Err(number) => {
-                let text = format!("protocol level {number} is not spoken here; MQTT 3.1 and 3.1.1 are");
-                let code = ConnectReturnCode::UnacceptableProtocolVersion; // [MQTT-3.1.2-2]
-                return self.refuse(id, code, CloseKind::ProtocolError, "[MQTT-3.1.2-2]", text.into());
+                let text = format!("protocol level {number} is not spoken here; MQTT 3.1, 3.1.1 and 5 are");
+                let level = ProtocolLevel::V3_1_1; // what an unknown version is sure to read
+                let code = ReasonCode::UnsupportedProtocolVersion; // [MQTT-3.1.2-2]
+                return self.refuse(id, level, code, CloseKind::ProtocolError, "[MQTT-3.1.2-2]", text.into());
             }
         };
+        if let Some(method) = connect.terms.authentication_method {
+            let text = format!("the authentication method {method:?} is not known here");
+            let code = ReasonCode::BadAuthenticationMethod; // [MQTT-4.12.0-1]
+            return self.refuse(id, level, code, CloseKind::ProtocolError, "[MQTT-4.12.0-1]", text.into());
+        }
         let Some(client) = self.client_id(id, connect, level) else { return };
         if let Some(will) = &connect.will
-            && !self.topic_is_within_limits(id, will.topic.as_str())
+            && let Some(text) = self.topic_beyond_limits(will.topic.as_str())
         {
-            return; // no return code fits [MQTT-3.2.2-6]
+            // MQTT 3 has no return code for it. [MQTT-3.2.2-6]
+            return self.refuse(id, level, ReasonCode::TopicNameInvalid, CloseKind::Limit, "", text.into());
         }
         let key = ClientKey { vhost: DEFAULT_VHOST.into(), client: client.as_str().into() };
         if let Some(text) = self.unavailable_for(&key, connect) {
-            return self.refuse_for_now(id, text);
+            return self.refuse_for_now(id, level, text);
         }
         self.take_over(&key, connect.clean_session);
         // The will of the connection that just ended may wait for room: a new one must not take its place.
         if let Some(text) = self.unavailable_for(&key, connect) {
-            return self.refuse_for_now(id, text);
+            return self.refuse_for_now(id, level, text);
         }
+        let expiry = keeps(connect);
         let (session, present, wait) = match connect.clean_session {
-            true => self.begin_clean(key.clone()),
-            false => self.resume_or_begin(key.clone()),
+            true => self.begin_anew(key.clone(), expiry),
+            false => self.resume_or_begin(key.clone(), expiry),
         };
         let wait = wait.max(self.leave_will(key, connect));
+        let connack = self.connack(id, connect, level, &client, present);
         self.accept(id, connect, level, session);
         self.attach(session, id);
         self.event(|| Event::Connected {
             connection: id,
-            client: connect.client_id.into(),
-            durable: !connect.clean_session,
+            client: client.as_str().into(),
+            durable: expiry.is_some(),
             present,
         });
-        // In MQTT 3.1 the byte of session present is reserved (MQTT 3.1 §3.2).
-        let told = present && level == ProtocolLevel::V3_1_1;
-        let reply = Reply::Opening(connack::encode(ConnectReturnCode::Accepted, told)); // [MQTT-3.2.2-1..3]
-        self.reply(id, wait, reply);
+        self.reply(id, wait, Reply::Opening(connack)); // [MQTT-3.2.2-1..3]
         self.begin_deliveries(session);
+    }
+
+    /// CONNACK that accepts.
+    fn connack(
+        &self,
+        id: ConnectionId,
+        connect: &Connect<'_>,
+        level: ProtocolLevel,
+        client: &str,
+        present: bool,
+    ) -> Box<[u8]> {
+        if level != ProtocolLevel::V5 {
+            // In MQTT 3.1 the byte of session present is reserved (MQTT 3.1 §3.2).
+            let told = present && level == ProtocolLevel::V3_1_1;
+            return Box::new(connack::encode(ConnectReturnCode::Accepted, told));
+        }
+        let answers = connect.terms.wants_response_information.then(|| format!("answers/{id}/{client}"));
+        let answers = answers.filter(|topic| topic.len() <= self.settings.limits.topic_bytes);
+        let answers = answers.filter(|topic| TopicName::new(topic).is_ok());
+        let terms = connack::Terms {
+            assigned_client_id: connect.client_id.is_empty().then_some(client),
+            server_keep_alive_s: self.keep_alive_in_place_of(connect),
+            response_information: answers.as_deref(), // [MQTT-3.1.2-28]
+            ..terms::of_broker(&self.settings.limits)
+        };
+        let whole = connack::encode_accepted(present, &terms);
+        let most = usize::try_from(connect.terms.maximum_packet_bytes).unwrap_or(usize::MAX);
+        if whole.len() <= most || answers.is_none() {
+            return whole.into();
+        }
+        let terms = connack::Terms { response_information: None, ..terms };
+        connack::encode_accepted(present, &terms).into()
+    }
+
+    /// The keep-alive that a client is told to use, if not its own. [MQTT-3.1.2-21], [MQTT-3.2.2-21]
+    fn keep_alive_in_place_of(&self, connect: &Connect<'_>) -> Option<u16> {
+        let most = u16::try_from(self.settings.limits.keep_alive_max_ms / 1000).unwrap_or(u16::MAX);
+        let of_mqtt_5 = connect.level == Ok(ProtocolLevel::V5);
+        let too_long = connect.keep_alive_s == 0 || connect.keep_alive_s > most;
+        (of_mqtt_5 && most > 0 && too_long).then_some(most)
     }
 
     /// The client's identifier, or one of our own. None: it was refused.
@@ -77,14 +135,14 @@ impl Broker {
             ))
         } else if given.is_empty() && level == ProtocolLevel::V3_1 {
             Some(("MQTT 3.1 §3.1", "an empty client identifier".into()))
-        } else if given.is_empty() && !connect.clean_session {
+        } else if given.is_empty() && !connect.clean_session && level != ProtocolLevel::V5 {
             Some(("[MQTT-3.1.3-8]", "an empty client identifier without a clean session".into()))
         } else {
             None
         };
         if let Some((clause, text)) = problem {
-            let code = ConnectReturnCode::IdentifierRejected;
-            self.refuse(id, code, CloseKind::ProtocolError, clause, text);
+            let code = ReasonCode::ClientIdentifierNotValid;
+            self.refuse(id, level, code, CloseKind::ProtocolError, clause, text);
             return None;
         }
         if !given.is_empty() {
@@ -97,9 +155,11 @@ impl Broker {
     /// What stands in the way of serving the client now.
     fn unavailable_for(&self, key: &ClientKey, connect: &Connect<'_>) -> Option<&'static str> {
         let new = self.state.session_of(key).is_none();
-        let kept = !connect.clean_session;
+        let kept = keeps(connect).is_some();
         if self.held_wills.contains(key) {
             Some("the disk is full: the will of the connection before cannot be published yet")
+        } else if self.log.is_full() && connect.clean_session && self.state.wills.contains_key(key) {
+            Some("the disk is full: the will of the session before cannot be published yet")
         } else if (self.log.is_full() && kept && new)
             || (self.log.is_nearly_out_of_reserve() && (kept || connect.will.is_some()))
         {
@@ -111,21 +171,26 @@ impl Broker {
         }
     }
 
-    fn refuse_for_now(&mut self, id: ConnectionId, text: &'static str) {
-        self.refuse(id, ConnectReturnCode::ServerUnavailable, CloseKind::Unavailable, "", text.into());
+    fn refuse_for_now(&mut self, id: ConnectionId, level: ProtocolLevel, text: &'static str) {
+        self.refuse(id, level, ReasonCode::ServerUnavailable, CloseKind::Unavailable, "", text.into());
     }
 
     /// Refuses: CONNACK with a code and without a session, then the end. [MQTT-3.2.2-4], [MQTT-3.2.2-5]
-    fn refuse(
+    pub(super) fn refuse(
         &mut self,
         id: ConnectionId,
-        code: ConnectReturnCode,
+        level: ProtocolLevel,
+        code: ReasonCode,
         kind: CloseKind,
         clause: &'static str,
         text: Cow<'static, str>,
     ) {
         self.counters.protocol_errors += u64::from(kind == CloseKind::ProtocolError);
-        self.send(id, &connack::encode(code, false));
+        match (level, ConnectReturnCode::of(code)) {
+            (ProtocolLevel::V5, _) => self.send(id, &connack::encode_refused(code, &text)),
+            (_, Some(code)) => self.send(id, &connack::encode(code, false)),
+            (_, None) => {}
+        }
         let reason = self.reason(id, kind, clause, text);
         self.end(id, Ending::Ordered(reason));
     }
@@ -137,6 +202,7 @@ impl Broker {
             return;
         };
         let text = "another connection uses the same client identifier";
+        self.say_goodbye(old, ReasonCode::SessionTakenOver, text); // [MQTT-3.1.4-3] of MQTT 5
         let reason = self.reason(old, CloseKind::TakenOver, "[MQTT-3.1.4-2]", text.into());
         let goes_on = !clean && self.state.is_durable_session(session);
         if goes_on {
@@ -145,63 +211,83 @@ impl Broker {
         self.end(old, if goes_on { Ending::HandedOver(reason) } else { Ending::Ordered(reason) });
     }
 
-    /// A session that ends with its connection; what was there goes. [MQTT-3.1.2-6]
-    fn begin_clean(&mut self, key: ClientKey) -> (SessionId, bool, Lsn) {
+    /// A new session; what was there goes. [MQTT-3.1.2-6], [MQTT-3.1.2-4] of MQTT 5
+    fn begin_anew(&mut self, key: ClientKey, expiry: Option<SessionExpiry>) -> (SessionId, bool, Lsn) {
         if let Some(old) = self.state.session_of(&key) {
             reached!("session replaced");
             self.remove_session(old);
         }
         let wait = self.departures.of(&key);
-        (self.open_session(key, false).0, false, wait)
+        let (session, lsn) = self.open_session(key, expiry);
+        (session, false, wait.max(lsn))
     }
 
     /// The session that was there, or a new one that will be. [MQTT-3.1.2-4], [MQTT-3.1.2-5]
-    fn resume_or_begin(&mut self, key: ClientKey) -> (SessionId, bool, Lsn) {
-        let found =
-            self.state.session_of(&key).and_then(|id| self.state.session(id).map(|s| (id, s.durable)));
-        match found {
-            Some((id, true)) => {
-                reached!("session resumed");
-                (id, true, self.resume(id))
-            }
-            Some((id, false)) => {
-                self.remove_session(id);
-                let (id, lsn) = self.open_session(key, true);
-                (id, false, lsn)
-            }
-            None => {
-                let (id, lsn) = self.open_session(key, true);
-                (id, false, lsn)
-            }
+    fn resume_or_begin(&mut self, key: ClientKey, expiry: Option<SessionExpiry>) -> (SessionId, bool, Lsn) {
+        let found = self.state.session_of(&key);
+        if let Some(id) = found.filter(|id| self.state.is_durable_session(*id)) {
+            reached!("session resumed");
+            let wait = self.resume(id);
+            let expiry = expiry.unwrap_or(SessionExpiry::After(0));
+            return (id, true, wait.max(self.set_session_expiry(id, expiry)));
         }
+        if let Some(id) = found {
+            self.remove_session(id);
+        }
+        // Nor is there a session to be told of while the end of the one before may be lost.
+        let wait = if expiry.is_some() { Lsn::NONE } else { self.departures.of(&key) };
+        let (id, lsn) = self.open_session(key, expiry);
+        (id, false, lsn.max(wait))
     }
 
-    fn open_session(&mut self, key: ClientKey, durable: bool) -> (SessionId, Lsn) {
+    /// A new session: one that outlives its connection, if it has an expiry.
+    fn open_session(&mut self, key: ClientKey, expiry: Option<SessionExpiry>) -> (SessionId, Lsn) {
         let (session, queue) = self.state.next_session();
         let horizon = crate::ids::QueuePosition(self.settings.limits.horizon_block);
-        let at = self.now.wall;
+        let (at, durable) = (self.now.wall, expiry.is_some());
         let lsn = self.commit(Record::SessionOpened { session, queue, key, durable, at, horizon });
-        (session, lsn)
+        (session, lsn.max(expiry.map_or(Lsn::NONE, |expiry| self.set_session_expiry(session, expiry))))
+    }
+
+    /// The session stays so long from now on; what an answer that says so waits for.
+    pub(super) fn set_session_expiry(&mut self, session: SessionId, expiry: SessionExpiry) -> Lsn {
+        let before = self.state.session(session).map(|session| session.expiry);
+        if before == Some(expiry) {
+            return Lsn::NONE;
+        }
+        self.commit(Record::SessionExpirySet { session, expiry })
     }
 
     /// Stops the expiry of a durable session and lets its queue deliver; what the CONNACK waits for.
     fn resume(&mut self, id: SessionId) -> Lsn {
         let session = self.state.session(id).expect("it was just found");
-        let known = session.changed;
-        let Some(away_since) = session.away_since else { return known };
-        self.away.remove(&(away_since, id));
+        let (known, key, expiry) = (session.changed, session.key.clone(), session.expiry);
+        if session.away_since.is_none() {
+            return known;
+        }
+        self.forget_away(id);
+        self.forget_delay(&key);
+        let session = self.state.session(id).expect("it was just found");
         let next = self.state.queue(session.queue).expect("a session owns a queue").next();
         let horizon = next.plus(self.settings.limits.horizon_block);
         let lsn = self.commit(Record::SessionAttached { session: id, horizon });
         // Where sessions never expire, coming back changes nothing that a client is told.
-        if self.settings.limits.session_expiry_ms > 0 { lsn } else { known }
+        let expires = match expiry {
+            SessionExpiry::AsSet => self.settings.limits.session_expiry_ms > 0,
+            SessionExpiry::After(_) => true,
+            SessionExpiry::Never => false,
+        };
+        if expires { lsn } else { known }
     }
 
     fn accept(&mut self, id: ConnectionId, connect: &Connect<'_>, level: ProtocolLevel, session: SessionId) {
-        let silence = u64::from(connect.keep_alive_s) * 1_500_000; // [MQTT-3.1.2-24]
+        let keep_alive_s = self.keep_alive_in_place_of(connect).unwrap_or(connect.keep_alive_s);
+        let silence = u64::from(keep_alive_s) * 1_500_000; // [MQTT-3.1.2-24]
         let silence_us = (silence > 0).then_some(silence);
         let connection = self.connections.get_mut(&id).expect("it sent the CONNECT that is handled");
-        connection.client = Some(Box::new(Client { level, session, silence_us, accepted: false }));
+        let terms = Terms::new(&connect.terms, &self.settings.limits);
+        let terms = (level == ProtocolLevel::V5).then(|| Box::new(terms));
+        connection.client = Some(Box::new(Client { level, session, silence_us, accepted: false, terms }));
         self.clear_timer(id);
         if let Some(silence_us) = silence_us {
             self.set_timer(id, self.now.monotonic.plus_us(silence_us), Why::KeepAlive);

@@ -6,15 +6,20 @@
 //!
 //! Packets are handled as soon as they are whole, before the CONNACK has left as well; replies keep their order.
 
+use super::packet::connect::claims_mqtt_5;
+use super::packet::disconnect;
 use super::packet::frame::{self, Framed};
-use super::packet::{AckKind, Packet, PacketId, ProtocolLevel, Violation};
+use super::packet::{AckKind, Disconnect, Packet, PacketId, ProtocolLevel, ReasonCode, Violation};
+use super::terms::Terms;
 use crate::broker::publishing::FAN_OUTS_MAX;
 use crate::broker::{Broker, Ending, Work};
 use crate::connection::Reply;
+use crate::durable::record::SessionExpiry;
 use crate::ids::{ConnectionId, Lsn, SessionId};
 use crate::marks::reached;
 use crate::output::{CloseKind, CloseReason};
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::string::String;
 use bytes::Bytes;
 
@@ -31,6 +36,8 @@ pub struct Client {
     pub silence_us: Option<u64>,
     /// Its CONNACK has left: deliveries may go.
     pub accepted: bool,
+    /// What was agreed on with a client of MQTT 5.
+    pub terms: Option<Box<Terms>>,
 }
 
 impl Broker {
@@ -129,6 +136,9 @@ impl Broker {
                     }
                     let level = self.connections[&id].client.as_ref().map(|client| client.level);
                     match Packet::decode(frame, level.unwrap_or(ProtocolLevel::V3_1_1)) {
+                        Err(violation) if level.is_none() && claims_mqtt_5(frame.body) => {
+                            return self.refuse_violation(id, violation);
+                        }
                         Err(violation) => return self.violated(id, violation),
                         Ok(packet) => self.packet(id, packet, &bytes, at..at + used),
                     }
@@ -158,7 +168,7 @@ impl Broker {
         }
         if total > most {
             let text = alloc::format!("a packet of {total} bytes; limits.{name} is {most}");
-            self.over_limit(id, text.into());
+            self.over_limit(id, ReasonCode::PacketTooLarge, text.into()); // [MQTT-3.2.2-15]
             return false;
         }
         true
@@ -180,12 +190,16 @@ impl Broker {
         match packet {
             Packet::Connect(_) => {}
             Packet::Publish(publish) => self.on_publish(id, session, &publish, || bytes.slice(range)),
-            Packet::Ack(AckKind::PubRel, packet_id) => self.on_pubrel(id, session, packet_id),
-            Packet::Ack(kind, packet_id) => self.on_acknowledgement(id, session, kind, packet_id),
+            Packet::Ack(AckKind::PubRel, packet_id, _) => self.on_pubrel(id, session, packet_id),
+            Packet::Ack(kind, packet_id, failed) => {
+                self.on_acknowledgement(id, session, kind, packet_id, failed);
+            }
             Packet::Subscribe(subscribe) => self.on_subscribe(id, session, &subscribe),
             Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(id, session, &unsubscribe),
             Packet::PingRequest => self.on_ping(id),
-            Packet::Disconnect => self.on_disconnect(id, session),
+            Packet::Disconnect(disconnect) => self.on_disconnect(id, session, &disconnect),
+            // No method was agreed on: there is none that is known here. [MQTT-4.12.0-6]
+            Packet::Auth(_) => self.violated(id, Violation::UnexpectedAuth),
         }
     }
 
@@ -200,8 +214,18 @@ impl Broker {
     }
 
     /// DISCONNECT: the will is void [MQTT-3.14.4-3], the connection is closed.
-    fn on_disconnect(&mut self, id: ConnectionId, session: SessionId) {
-        self.void_will(session);
+    fn on_disconnect(&mut self, id: ConnectionId, session: SessionId, disconnect: &Disconnect) {
+        if let Some(seconds) = disconnect.session_expiry_s {
+            let held = self.state.session(session).expect("a client has a session");
+            if held.durable && held.expiry != SessionExpiry::After(0) {
+                self.set_session_expiry(session, SessionExpiry::of_interval(seconds));
+            } else if seconds > 0 {
+                return self.violated(id, Violation::SessionExpiryFromZero);
+            }
+        }
+        if !disconnect.keeps_will {
+            self.void_will(session); // [MQTT-3.14.4-3]
+        }
         let reason = self.reason(id, CloseKind::Normal, "", "disconnected".into());
         self.end(id, Ending::Ordered(reason));
     }
@@ -209,12 +233,30 @@ impl Broker {
     /// Closes because the peer broke a rule. [MQTT-4.8.0-1]
     pub(crate) fn violated(&mut self, id: ConnectionId, violation: Violation) {
         self.counters.protocol_errors += 1;
+        self.say_goodbye(id, violation.code(), violation.text());
         let reason = self.reason(id, CloseKind::ProtocolError, violation.clause(), violation.text().into());
         self.end(id, Ending::Ordered(reason));
     }
 
+    /// Refuses a CONNECT of MQTT 5 that breaks a rule. [MQTT-3.1.4-1]
+    fn refuse_violation(&mut self, id: ConnectionId, violation: Violation) {
+        let (code, kind) = (violation.code(), CloseKind::ProtocolError);
+        self.refuse(id, ProtocolLevel::V5, code, kind, violation.clause(), violation.text().into());
+    }
+
+    /// Tells a client of MQTT 5 why its connection ends now; not before its CONNACK. [MQTT-3.14.0-1]
+    pub(crate) fn say_goodbye(&mut self, id: ConnectionId, code: ReasonCode, words: &str) {
+        let client = self.connections.get(&id).and_then(|connection| connection.client.as_ref());
+        let terms = client.filter(|client| client.accepted).and_then(|client| client.terms.as_ref());
+        if let Some(terms) = terms {
+            let bytes = disconnect::encode(code, words, terms.maximum_packet_bytes);
+            self.send(id, &bytes);
+        }
+    }
+
     /// Closes because the peer went over a limit.
-    pub(crate) fn over_limit(&mut self, id: ConnectionId, text: Cow<'static, str>) {
+    pub(crate) fn over_limit(&mut self, id: ConnectionId, code: ReasonCode, text: Cow<'static, str>) {
+        self.say_goodbye(id, code, &text);
         let reason = self.reason(id, CloseKind::Limit, "", text);
         self.end(id, Ending::Ordered(reason));
     }
@@ -222,6 +264,26 @@ impl Broker {
     /// Sends an acknowledgement once `wait` is durable.
     pub(crate) fn acknowledge(&mut self, id: ConnectionId, kind: AckKind, packet_id: PacketId, wait: Lsn) {
         self.reply(id, wait, Reply::Short(kind.encode(packet_id)));
+    }
+
+    /// Sends an acknowledgement once `wait` is durable: to a client of MQTT 5 with a reason.
+    pub(crate) fn acknowledge_with(
+        &mut self,
+        id: ConnectionId,
+        kind: AckKind,
+        packet_id: PacketId,
+        wait: Lsn,
+        reason: ReasonCode,
+    ) {
+        match self.speaks(id, ProtocolLevel::V5) && reason != ReasonCode::Success {
+            true => self.reply(id, wait, Reply::Long(Box::new(kind.encode_with(packet_id, reason)))),
+            false => self.acknowledge(id, kind, packet_id, wait),
+        }
+    }
+
+    /// Whether the client speaks this version.
+    pub(crate) fn speaks(&self, id: ConnectionId, level: ProtocolLevel) -> bool {
+        self.connections.get(&id).and_then(|c| c.client.as_ref()).is_some_and(|client| client.level == level)
     }
 
     /// A reason with the client's name.

@@ -12,13 +12,17 @@
 
 use super::packet::frame::{self, Framed};
 use super::packet::publish::Delivery;
-use super::packet::{AckKind, Packet, PacketId, ProtocolLevel, Publish, Violation};
-use super::topic;
+use super::packet::{AckKind, Packet, PacketId, ProtocolLevel, Publish, ReasonCode, Violation};
+use super::topic::{self, TopicName};
 use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
 use crate::durable::record::Record;
 use crate::ids::{ConnectionId, Lsn, SessionId};
 use crate::marks::reached;
+use crate::time::WallTime;
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
 use bytes::Bytes;
 
 impl Broker {
@@ -30,15 +34,63 @@ impl Broker {
         publish: &Publish<'_>,
         packet: impl FnOnce() -> Bytes,
     ) {
-        if !self.admit_publish(id, session, publish) {
+        let Some(name) = self.topic_name(id, publish) else { return };
+        let topic = TopicName::new(&name).expect("it is valid, or was when its alias was set");
+        let publish = &Publish { topic: Some(topic), ..publish.clone() };
+        if !self.admit_publish(id, session, publish, &name) {
             return;
         }
         if self.is_repetition(id, session, publish) {
             return;
         }
-        if self.has_to_queue(id, publish) || !self.try_publish(id, session, publish) {
-            self.park(id, packet());
+        if !self.admit_one_more(id, publish) {
+            return;
         }
+        if self.has_to_queue(id, publish) || !self.try_publish(id, session, publish) {
+            let packet = match publish.properties.topic_alias {
+                // What the alias stands for may have changed when its turn comes.
+                Some(_) => publish.encode().into(),
+                None => packet(),
+            };
+            self.park(id, packet);
+        }
+    }
+
+    /// Where the message goes; none: its alias stands for nothing, and the connection has been closed.
+    fn topic_name<'a>(&mut self, id: ConnectionId, publish: &Publish<'a>) -> Option<Cow<'a, str>> {
+        let terms = self.connections.get_mut(&id).and_then(|connection| connection.client.as_mut());
+        let terms = terms.and_then(|client| client.terms.as_mut());
+        let name = match (publish.topic, publish.properties.topic_alias) {
+            (Some(topic), None) => Some(Cow::Borrowed(topic.as_str())),
+            (Some(topic), Some(alias)) => {
+                let valid = terms.is_some_and(|terms| terms.set_alias(alias, topic.as_str()));
+                valid.then_some(Cow::Borrowed(topic.as_str()))
+            }
+            (None, alias) => {
+                let topic = terms.and_then(|terms| terms.topic_of(alias.unwrap_or(0)));
+                topic.map(|topic| Cow::Owned(String::from(&*topic)))
+            }
+        };
+        if name.is_none() {
+            self.violated(id, Violation::TopicAlias); // [MQTT-3.3.2-8], [MQTT-3.3.2-9]
+        }
+        name
+    }
+
+    /// Whether a client of MQTT 5 keeps to Receive Maximum; otherwise the connection has been closed. [MQTT-3.3.4-8]
+    fn admit_one_more(&mut self, id: ConnectionId, publish: &Publish<'_>) -> bool {
+        let most = self.settings.limits.received_ids;
+        let terms = self.connections.get_mut(&id).and_then(|connection| connection.client.as_mut());
+        let Some(terms) = terms.and_then(|client| client.terms.as_mut()) else { return true };
+        if publish.delivery == Delivery::AtMostOnce {
+            return true;
+        }
+        terms.unacknowledged += 1;
+        let within = terms.unacknowledged <= most;
+        if !within {
+            self.violated(id, Violation::ReceiveMaximum);
+        }
+        within
     }
 
     /// Whether it is a repetition, which has been dealt with then. One is never parked: the PUBREL would pass it, and
@@ -66,9 +118,15 @@ impl Broker {
     }
 
     /// Whether it is within the limits; otherwise the connection has been closed.
-    fn admit_publish(&mut self, id: ConnectionId, session: SessionId, publish: &Publish<'_>) -> bool {
+    fn admit_publish(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        publish: &Publish<'_>,
+        topic: &str,
+    ) -> bool {
         self.counters.received += 1;
-        if !self.topic_is_within_limits(id, publish.topic.as_str()) {
+        if !self.topic_is_within_limits(id, topic) {
             return false;
         }
         if let Delivery::ExactlyOnce(packet_id) = publish.delivery {
@@ -76,7 +134,7 @@ impl Broker {
             let most = self.settings.limits.received_ids;
             if received.len() >= most && !received.contains_key(&packet_id) {
                 let text = "more unreleased QoS 2 messages than limits.received_ids allows";
-                self.over_limit(id, text.into());
+                self.over_limit(id, ReasonCode::ReceiveMaximumExceeded, text.into());
                 return false;
             }
         }
@@ -85,20 +143,20 @@ impl Broker {
 
     /// Whether a topic name or filter is within the limits; otherwise the connection has been closed.
     pub(super) fn topic_is_within_limits(&mut self, id: ConnectionId, text: &str) -> bool {
-        let limits = &self.settings.limits;
-        let problem = if text.len() > limits.topic_bytes {
-            alloc::format!("a topic of {} bytes; limits.topic_bytes is {}", text.len(), limits.topic_bytes)
-        } else if topic::levels(text) > limits.topic_levels {
-            alloc::format!(
-                "a topic of {} levels; limits.topic_levels is {}",
-                topic::levels(text),
-                limits.topic_levels
-            )
-        } else {
-            return true;
-        };
-        self.over_limit(id, problem.into());
+        let Some(problem) = self.topic_beyond_limits(text) else { return true };
+        self.over_limit(id, ReasonCode::TopicNameInvalid, problem.into());
         false
+    }
+
+    /// Which limit a topic name or filter goes beyond, if any.
+    pub(super) fn topic_beyond_limits(&self, text: &str) -> Option<String> {
+        let limits = &self.settings.limits;
+        let (bytes, levels) = (text.len(), topic::levels(text));
+        if bytes > limits.topic_bytes {
+            return Some(format!("a topic of {bytes} bytes; limits.topic_bytes is {}", limits.topic_bytes));
+        }
+        let most = limits.topic_levels;
+        (levels > most).then(|| format!("a topic of {levels} levels; limits.topic_levels is {most}"))
     }
 
     /// False: it has to wait for room.
@@ -108,26 +166,35 @@ impl Broker {
             Delivery::AtLeastOnce(_) | Delivery::AtMostOnce => None,
         };
         let vhost = self.state.session(session).expect("a client has a session").vhost;
-        let (topic, qos) = (publish.topic.as_str(), publish.delivery.qos());
+        let (topic, qos) = (publish.topic.map_or("", TopicName::as_str), publish.delivery.qos());
+        let expiry = publish.properties.expiry_s.map(|seconds| u64::from(seconds) * 1000);
+        let properties = publish.properties.forwarded();
         let published = self.publish(Publishing {
             retain: publish.retain,
             received,
             connection: Some(id),
-            ..Publishing::of_mqtt(vhost, topic, publish.payload, qos)
+            expires_at: expiry.map_or(WallTime(0), |ms| self.now.wall.plus_ms(ms)),
+            ..Publishing::of_mqtt(vhost, topic, &properties, publish.payload, qos)
         });
-        match (published, publish.delivery) {
-            (Published::Held, _) => return false,
-            (Published::Refused(text), Delivery::AtLeastOnce(_) | Delivery::ExactlyOnce(_)) => {
+        let (kind, packet_id) = match publish.delivery {
+            Delivery::AtMostOnce => return published != Published::Held,
+            Delivery::AtLeastOnce(packet_id) => (AckKind::PubAck, packet_id),
+            Delivery::ExactlyOnce(packet_id) => (AckKind::PubRec, packet_id),
+        };
+        match published {
+            Published::Held => return false,
+            Published::Stored(lsn) if self.found_nobody => {
+                self.acknowledge_with(id, kind, packet_id, lsn, ReasonCode::NoMatchingSubscribers);
+            }
+            Published::Stored(lsn) => self.acknowledge(id, kind, packet_id, lsn),
+            Published::Refused(_) if self.speaks(id, ProtocolLevel::V5) => {
+                // The identifier is free again: a PUBREC that refuses ends it. [MQTT-4.3.3-9]
+                self.acknowledge_with(id, kind, packet_id, Lsn::NONE, ReasonCode::QuotaExceeded);
+            }
+            Published::Refused(text) => {
                 // MQTT 3.1.1 knows no other answer than to acknowledge or to close. [MQTT-3.3.5-2]
-                self.over_limit(id, text.into());
+                self.over_limit(id, ReasonCode::QuotaExceeded, text.into());
             }
-            (Published::Stored(lsn), Delivery::AtLeastOnce(packet_id)) => {
-                self.acknowledge(id, AckKind::PubAck, packet_id, lsn);
-            }
-            (Published::Stored(lsn), Delivery::ExactlyOnce(packet_id)) => {
-                self.acknowledge(id, AckKind::PubRec, packet_id, lsn);
-            }
-            (Published::Stored(_) | Published::Refused(_), Delivery::AtMostOnce) => {}
         }
         true
     }
@@ -138,15 +205,16 @@ impl Broker {
 
     /// PUBREL: the identifier may be used for another message.
     pub(super) fn on_pubrel(&mut self, id: ConnectionId, session: SessionId, packet_id: PacketId) {
-        let wait = match self.received_lsn(session, packet_id) {
-            Some(_) => self.commit(Record::PacketIdReleased { session, packet_id }),
+        let (wait, reason) = match self.received_lsn(session, packet_id) {
+            Some(_) => (self.commit(Record::PacketIdReleased { session, packet_id }), ReasonCode::Success),
             // Released before: the answer says so again, once that is durable.
             None => {
                 reached!("repeated PUBREL");
-                self.state.session(session).map_or(Lsn::NONE, |session| session.released)
+                let released = self.state.session(session).map_or(Lsn::NONE, |session| session.released);
+                (released, ReasonCode::PacketIdentifierNotFound)
             }
         };
-        self.acknowledge(id, AckKind::PubComp, packet_id, wait);
+        self.acknowledge_with(id, AckKind::PubComp, packet_id, wait, reason);
     }
 
     /// Keeps a PUBLISH until there is room; its publisher's later ones wait behind it.
@@ -162,7 +230,8 @@ impl Broker {
 
     fn has_parked(&self, id: ConnectionId, packet_id: PacketId) -> bool {
         let wanted = Delivery::ExactlyOnce(packet_id);
-        self.connections[&id].parked.iter().any(|packet| parked_publish(packet).delivery == wanted)
+        let level = self.level_of(id);
+        self.connections[&id].parked.iter().any(|packet| parked_publish(packet, level).delivery == wanted)
     }
 
     /// Takes parked PUBLISHes up again, until one has to wait again.
@@ -174,7 +243,8 @@ impl Broker {
             && let Some(packet) = connection.parked.front().cloned()
         {
             let session = connection.session().expect("only clients park");
-            if !self.try_publish(id, session, &parked_publish(&packet)) {
+            let level = self.level_of(id);
+            if !self.try_publish(id, session, &parked_publish(&packet, level)) {
                 return;
             }
             reached!("publish unparked");
@@ -199,12 +269,11 @@ fn is_at_most_once(packet: &Bytes) -> bool {
 }
 
 /// A PUBLISH that was parked, decoded again.
-fn parked_publish(packet: &Bytes) -> Publish<'_> {
+fn parked_publish(packet: &Bytes, level: ProtocolLevel) -> Publish<'_> {
     let Ok(Framed::Whole(frame, _)) = frame::parse(packet) else {
         unreachable!("only whole packets are parked");
     };
-    // PUBLISH reads the same at every level.
-    match Packet::decode(frame, ProtocolLevel::V3_1_1) {
+    match Packet::decode(frame, level) {
         Ok(Packet::Publish(publish)) => publish,
         _ => unreachable!("only valid PUBLISH packets are parked"),
     }

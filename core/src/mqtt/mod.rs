@@ -1,4 +1,4 @@
-//! MQTT 3.1 and 3.1.1: packets, topics, and what the broker does with them.
+//! MQTT 3.1, 3.1.1 and 5: packets, topics, and what the broker does with them.
 
 pub mod connection;
 pub mod packet;
@@ -7,5 +7,7 @@ pub mod topic;
 mod acknowledging;
 pub(crate) mod connecting;
 mod inbound;
+pub(crate) mod presenting;
 mod subscribing;
+pub mod terms;
 mod will;

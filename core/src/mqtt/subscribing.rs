@@ -1,51 +1,65 @@
 //! SUBSCRIBE and UNSUBSCRIBE (§3.8, §3.10).
 
-use super::packet::frame::put_suback;
-use super::packet::{AckKind, ProtocolLevel, Subscribe, Unsubscribe};
+use super::packet::frame::put_codes;
+use super::packet::subscribe::{Options, RetainHandling};
+use super::packet::{AckKind, ProtocolLevel, ReasonCode, Subscribe, Unsubscribe};
 use crate::broker::Broker;
 use crate::connection::Reply;
-use crate::durable::record::Record;
+use crate::durable::record::{Granted, Record, Subscription};
 use crate::ids::{ConnectionId, SessionId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The return code of a filter that was refused (§3.9.3).
-const FAILURE: u8 = 0x80;
+/// First byte of SUBACK (§3.9) and UNSUBACK (§3.11).
+const SUBACK: u8 = 0x90;
+const UNSUBACK: u8 = 0xb0;
 
 impl Broker {
     pub(super) fn on_subscribe(&mut self, id: ConnectionId, session: SessionId, subscribe: &Subscribe<'_>) {
-        for (filter, _) in &subscribe.filters {
+        for filter in subscribe.filters.iter().filter_map(|(filter, _)| filter.ok()) {
             if !self.topic_is_within_limits(id, filter.as_str()) {
                 return;
             }
         }
+        let level = self.level_of(id);
         let held = &self.state.session(session).expect("a client has a session").subscriptions;
         let full = self.log.is_full() && self.state.is_durable_session(session);
         let mut count = held.len();
-        let mut granted: Vec<(Box<str>, _)> = Vec::new();
+        let mut granted: Vec<Granted> = Vec::new();
         let mut codes = Vec::with_capacity(subscribe.filters.len());
-        for (filter, qos) in &subscribe.filters {
-            let known =
-                held.contains_key(filter.as_str()) || granted.iter().any(|(g, _)| **g == *filter.as_str());
+        let refusal = |reason: ReasonCode| match level {
+            ProtocolLevel::V5 => reason as u8,
+            // MQTT 3.1.1 has one code for every refusal. [MQTT-3.9.3-1]
+            ProtocolLevel::V3_1 | ProtocolLevel::V3_1_1 => ReasonCode::UnspecifiedError as u8,
+        };
+        for (filter, options) in &subscribe.filters {
+            let filter = match filter {
+                Ok(filter) => filter.as_str(),
+                Err(violation) => {
+                    codes.push(refusal(violation.code()));
+                    continue;
+                }
+            };
+            let known = held.contains_key(filter) || granted.iter().any(|granted| *granted.filter == *filter);
             if full || (!known && count >= self.settings.limits.subscriptions) {
-                codes.push(FAILURE); // [MQTT-3.9.3-1]
+                codes.push(refusal(ReasonCode::QuotaExceeded));
                 continue;
             }
             count += usize::from(!known);
-            granted.push((filter.as_str().into(), *qos));
-            codes.push(*qos as u8); // [MQTT-3.8.4-5], [MQTT-3.8.4-6]
+            granted.push(grant(filter, options, subscribe.identifier, known));
+            codes.push(options.qos as u8); // [MQTT-3.8.4-5], [MQTT-3.8.4-6]
         }
-        if codes.contains(&FAILURE) && self.speaks(id, ProtocolLevel::V3_1) {
-            return self
-                .over_limit(id, "a subscription was refused, and MQTT 3.1 has no word for that".into());
+        if codes.iter().any(|code| *code >= 0x80) && level == ProtocolLevel::V3_1 {
+            let text = "a subscription was refused, and MQTT 3.1 has no word for that";
+            return self.over_limit(id, ReasonCode::QuotaExceeded, text.into());
         }
         let before = self.state.next_message();
         let wait = match granted.is_empty() {
             true => self.state.session(session).map_or(crate::ids::Lsn::NONE, |session| session.changed),
             false => self.commit(Record::Subscribed { session, filters: granted, before }),
         };
-        let mut suback = Vec::with_capacity(4 + codes.len());
-        put_suback(&mut suback, subscribe.packet_id, &codes); // [MQTT-3.8.4-1], [MQTT-3.8.4-2]
+        let mut suback = Vec::with_capacity(8 + codes.len());
+        put_codes(&mut suback, SUBACK, subscribe.packet_id, &codes, level); // [MQTT-3.8.4-1], [MQTT-3.8.4-2]
         self.reply(id, wait, Reply::Long(suback.into()));
         self.serve_owed(session); // [MQTT-3.3.1-6], [MQTT-3.8.4-3]
     }
@@ -58,20 +72,46 @@ impl Broker {
     ) {
         let held = self.state.session(session).expect("a client has a session");
         let mut wait = held.changed;
-        let filters: Vec<Box<str>> = unsubscribe
-            .filters
-            .iter()
-            .map(|filter| filter.as_str().into())
-            .filter(|filter| held.subscriptions.contains_key(filter))
-            .collect();
+        let mut filters: Vec<Box<str>> = Vec::new();
+        let mut codes = Vec::with_capacity(unsubscribe.filters.len());
+        for filter in &unsubscribe.filters {
+            let reason = match filter {
+                Err(violation) => violation.code(),
+                Ok(filter) if filters.iter().any(|known| **known == *filter.as_str()) => ReasonCode::Success,
+                Ok(filter) if held.subscriptions.contains_key(filter.as_str()) => {
+                    filters.push(filter.as_str().into());
+                    ReasonCode::Success
+                }
+                Ok(_) => ReasonCode::NoSubscriptionExisted,
+            };
+            codes.push(reason as u8); // [MQTT-3.11.3-1]
+        }
         if !filters.is_empty() {
             wait = self.commit(Record::Unsubscribed { session, filters }); // [MQTT-3.10.4-1..3]
         }
         // Also where nothing was taken away. [MQTT-3.10.4-4], [MQTT-3.10.4-5]
-        self.acknowledge(id, AckKind::UnsubAck, unsubscribe.packet_id, wait);
+        if self.level_of(id) != ProtocolLevel::V5 {
+            return self.acknowledge(id, AckKind::UnsubAck, unsubscribe.packet_id, wait);
+        }
+        let mut unsuback = Vec::with_capacity(8 + codes.len());
+        put_codes(&mut unsuback, UNSUBACK, unsubscribe.packet_id, &codes, ProtocolLevel::V5);
+        self.reply(id, wait, Reply::Long(unsuback.into()));
     }
 
-    fn speaks(&self, id: ConnectionId, level: ProtocolLevel) -> bool {
-        self.connections.get(&id).and_then(|c| c.client.as_ref()).is_some_and(|client| client.level == level)
+    pub(super) fn level_of(&self, id: ConnectionId) -> ProtocolLevel {
+        let client = self.connections.get(&id).and_then(|connection| connection.client.as_ref());
+        client.map_or(ProtocolLevel::V3_1_1, |client| client.level)
     }
+}
+
+/// What is granted of what was asked for: all of it.
+fn grant(filter: &str, options: &Options, identifier: u32, known: bool) -> Granted {
+    let Options { qos, no_local, retain_as_published, retained } = *options;
+    let owes = match retained {
+        RetainHandling::Always => true,  // [MQTT-3.3.1-9] of MQTT 5
+        RetainHandling::IfNew => !known, // [MQTT-3.3.1-10] of MQTT 5
+        RetainHandling::Never => false,  // [MQTT-3.3.1-11] of MQTT 5
+    };
+    let subscription = Subscription { qos, no_local, retain_as_published, identifier };
+    Granted { filter: filter.into(), subscription, owes }
 }

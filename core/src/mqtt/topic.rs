@@ -2,6 +2,9 @@
 
 use super::packet::Violation;
 
+/// What the filter of a shared subscription begins with (MQTT 5 §4.8.2).
+const SHARE: &str = "$share/";
+
 /// A topic name: one character or more, no wildcard, no null character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopicName<'a>(&'a str);
@@ -52,9 +55,32 @@ impl<'a> TopicFilter<'a> {
         Ok(TopicFilter(text))
     }
 
+    /// Checks `text` of a SUBSCRIBE or UNSUBSCRIBE: what begins as a shared subscription has to be one.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn asked_for(text: &'a str) -> Result<TopicFilter<'a>, Violation> {
+        if let Some(share) = text.strip_prefix(SHARE) {
+            let (name, filter) = share.split_once('/').unwrap_or((share, ""));
+            if name.is_empty() || filter.is_empty() {
+                return Err(Violation::SharedName); // [MQTT-4.8.2-1]
+            }
+            if name.contains(['+', '#']) {
+                return Err(Violation::SharedNameWildcard); // [MQTT-4.8.2-2]
+            }
+        }
+        TopicFilter::new(text)
+    }
+
     /// The text.
     pub fn as_str(self) -> &'a str {
         self.0
+    }
+
+    /// Of a shared subscription, the filter that the group has.
+    pub fn share(self) -> Option<TopicFilter<'a>> {
+        let (_, filter) = self.0.strip_prefix(SHARE)?.split_once('/')?;
+        Some(TopicFilter(filter))
     }
 
     /// Whether `topic` matches, by the rules read one after the other: byte for byte [MQTT-4.7.3-4].

@@ -8,6 +8,7 @@ use crate::ids::{Lsn, SessionId};
 use crate::marks::reached;
 use crate::message::{Message, MessageParts, Origin};
 use crate::mqtt::packet::QoS;
+use crate::time::WallTime;
 
 impl Broker {
     /// Keeps the client's will, or makes sure that there is none; what its CONNACK waits for.
@@ -16,12 +17,18 @@ impl Broker {
             self.remove_will(&key);
             return self.departures.of(&key);
         };
-        let parts =
-            MessageParts { address: will.topic.as_str().as_bytes(), properties: &[], body: will.payload };
-        let content = Message::new(Origin::Mqtt3, will.qos as u8, self.now.wall, parts);
+        let properties = will.properties.forwarded();
+        let address = will.topic.as_str().as_bytes();
+        let parts = MessageParts { address, properties: &properties, body: will.payload };
+        let origin = Origin::of_mqtt(&properties);
+        let content = Message::new(origin, will.qos as u8, self.now.wall, parts);
         // A will of a clean session with QoS 0 promises nothing: it costs no sync.
-        let durable = !connect.clean_session || will.qos != QoS::AtMostOnce;
-        self.commit(Record::WillSet { key, will: Will { content, retain: will.retain, durable } })
+        let durable =
+            !connect.clean_session || will.qos != QoS::AtMostOnce || connect.terms.session_expiry_s > 0;
+        let (delay_s, expiry_s) = (will.properties.delay_s, will.properties.expiry_s);
+        self.forget_delay(&key);
+        let will = Will { content, retain: will.retain, durable, delay_s, expiry_s };
+        self.commit(Record::WillSet { key, will })
     }
 
     /// The client said goodbye. [MQTT-3.1.2-10]
@@ -36,6 +43,7 @@ impl Broker {
 
     fn remove_will(&mut self, key: &ClientKey) {
         if self.state.wills.contains_key(key) {
+            self.forget_delay(key);
             let lsn = self.commit(Record::WillRemoved { key: key.clone() });
             self.note_departure(key, lsn);
         }
@@ -50,7 +58,8 @@ impl Broker {
         let published = self.publish(Publishing {
             retain: will.retain, // [MQTT-3.1.2-16], [MQTT-3.1.2-17]
             will_of: Some(key),
-            ..Publishing::of_mqtt(vhost, &topic, will.content.body(), qos)
+            expires_at: will.expiry_s.map_or(WallTime(0), |s| self.now.wall.plus_ms(u64::from(s) * 1000)),
+            ..Publishing::of_mqtt(vhost, &topic, will.content.properties(), will.content.body(), qos)
         });
         match published {
             Published::Stored(lsn) => {

@@ -4,6 +4,7 @@
 //! the node's own level too (§4.7.1.2). Subscriber lists are sorted by session. The edges of all nodes are one
 //! hash table, keyed from the broker's seed because clients choose the level names.
 
+use crate::durable::record::Subscription;
 use crate::ids::SessionId;
 use crate::mqtt::packet::QoS;
 use crate::mqtt::topic::TopicFilter;
@@ -13,13 +14,27 @@ use core::hash::{Hash, Hasher};
 use foldhash::quality::FixedState;
 use hashbrown::{Equivalent, HashMap};
 
-/// A session that subscribed, and the QoS it was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A session that subscribed, and what it was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subscriber {
     /// The session.
     pub session: SessionId,
     /// The QoS granted.
     pub qos: QoS,
+    /// Not what it published itself.
+    pub no_local: bool,
+    /// RETAIN is sent as it was published.
+    pub retain_as_published: bool,
+    /// The subscription's identifier; 0 for none.
+    pub identifier: u32,
+}
+
+impl Subscriber {
+    /// A session with one of its subscriptions.
+    pub fn new(session: SessionId, subscription: &Subscription) -> Subscriber {
+        let Subscription { qos, no_local, retain_as_published, identifier } = *subscription;
+        Subscriber { session, qos, no_local, retain_as_published, identifier }
+    }
 }
 
 /// All subscriptions of one virtual host.
@@ -98,42 +113,64 @@ impl Subscriptions {
     }
 
     /// Appends every subscriber of `topic` to `found`: once a session, with the highest QoS of its matching
-    /// subscriptions [MQTT-3.3.5-1], in the order of the sessions.
-    pub fn find(&self, topic: &str, found: &mut Vec<Subscriber>) {
+    /// subscriptions [MQTT-3.3.5-1], in the order of the sessions. `publisher` is the session that published it.
+    pub fn find(&self, topic: &str, publisher: Option<SessionId>, found: &mut Vec<Subscriber>) {
         let from = found.len();
         let mut lists = 0;
-        // Wildcards in the first level do not match topics that begin with "$". [MQTT-4.7.2-1]
-        if topic.starts_with('$') {
-            self.walk_literal(ROOT, topic, found, &mut lists);
-        } else {
-            self.walk(ROOT, Some(topic), found, &mut lists);
+        self.walk_all(topic, &mut |list| {
+            found.extend_from_slice(list);
+            lists += 1;
+        });
+        // [MQTT-3.8.3-3] of MQTT 5: No Local.
+        if publisher.is_some() && found[from..].iter().any(|s| s.no_local && publisher == Some(s.session)) {
+            found.retain(|subscriber| !(subscriber.no_local && publisher == Some(subscriber.session)));
         }
         if lists > 1 {
             merge(found, from);
         }
     }
 
-    fn walk(&self, node: NodeId, rest: Option<&str>, found: &mut Vec<Subscriber>, lists: &mut usize) {
+    /// Appends the identifiers of the session's subscriptions that match `topic`, in ascending order. [MQTT-3.3.4-4]
+    pub fn identifiers(&self, topic: &str, session: SessionId, found: &mut Vec<u32>) {
+        self.walk_all(topic, &mut |list| {
+            if let Ok(at) = list.binary_search_by_key(&session, |subscriber| subscriber.session) {
+                found.extend(Some(list[at].identifier).filter(|identifier| *identifier > 0));
+            }
+        });
+        found.sort_unstable();
+        found.dedup();
+    }
+
+    /// Hands out every list of subscribers that match.
+    fn walk_all(&self, topic: &str, take: &mut impl FnMut(&[Subscriber])) {
+        // Wildcards in the first level do not match topics that begin with "$". [MQTT-4.7.2-1]
+        if topic.starts_with('$') {
+            self.walk_literal(ROOT, topic, take);
+        } else {
+            self.walk(ROOT, Some(topic), take);
+        }
+    }
+
+    fn walk(&self, node: NodeId, rest: Option<&str>, take: &mut impl FnMut(&[Subscriber])) {
         let here = self.node(node);
-        append(&here.below, found, lists);
+        hand_out(&here.below, take);
         let Some(rest) = rest else {
-            append(&here.exact, found, lists);
-            return;
+            return hand_out(&here.exact, take);
         };
         if here.children == 0 {
             return;
         }
         if let Some(plus) = here.plus {
             let tail = rest.split_once('/').map(|(_, tail)| tail);
-            self.walk(plus, tail, found, lists);
+            self.walk(plus, tail, take);
         }
-        self.walk_literal(node, rest, found, lists);
+        self.walk_literal(node, rest, take);
     }
 
-    fn walk_literal(&self, node: NodeId, rest: &str, found: &mut Vec<Subscriber>, lists: &mut usize) {
+    fn walk_literal(&self, node: NodeId, rest: &str, take: &mut impl FnMut(&[Subscriber])) {
         let (level, tail) = split_level(rest);
         if let Some(&child) = self.edges.get(&EdgeRef { parent: node, level }) {
-            self.walk(child, tail, found, lists);
+            self.walk(child, tail, take);
         }
     }
 
@@ -246,21 +283,21 @@ fn split_level(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn append(list: &[Subscriber], found: &mut Vec<Subscriber>, lists: &mut usize) {
+fn hand_out(list: &[Subscriber], take: &mut impl FnMut(&[Subscriber])) {
     if !list.is_empty() {
-        found.extend_from_slice(list);
-        *lists += 1;
+        take(list);
     }
 }
 
-/// Leaves of each session the entry with the highest QoS.
+/// Leaves one entry of each session: with the highest QoS, with RETAIN as published if any of them wants that.
 fn merge(found: &mut Vec<Subscriber>, from: usize) {
-    found[from..].sort_unstable();
+    found[from..].sort_unstable_by_key(|subscriber| (subscriber.session, subscriber.qos));
     let mut kept = from;
     for index in from..found.len() {
         let subscriber = found[index];
         if kept > from && found[kept - 1].session == subscriber.session {
-            found[kept - 1] = subscriber;
+            let retain_as_published = found[kept - 1].retain_as_published || subscriber.retain_as_published;
+            found[kept - 1] = Subscriber { retain_as_published, ..subscriber };
         } else {
             found[kept] = subscriber;
             kept += 1;
@@ -331,7 +368,7 @@ mod tests {
                 let (Ok(valid), session) = (TopicFilter::new(filter), SessionId(*session)) else { continue };
                 let qos = QoS::from_bits(*qos).expect("0 to 2");
                 if *insert {
-                    trie.insert(valid, Subscriber { session, qos });
+                    trie.insert(valid, Subscriber::new(session, &Subscription::of_qos(qos)));
                     model.insert((filter.clone(), session), qos);
                 } else {
                     let was_there = model.remove(&(filter.clone(), session)).is_some();
@@ -348,7 +385,7 @@ mod tests {
                     }
                 }
                 let mut found = Vec::new();
-                trie.find(topic, &mut found);
+                trie.find(topic, None, &mut found);
                 let found: Vec<_> = found.iter().map(|s| (s.session, s.qos)).collect();
                 prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "topic {}", topic);
             }

@@ -11,11 +11,12 @@ use crate::broker::{Broker, Work};
 use crate::connection::Reply;
 use crate::durable::gate::Waiter;
 use crate::durable::record::Record;
-use crate::event::Event;
+use crate::event::{DropReason, Event};
 use crate::ids::{Lsn, QueuePosition, SessionId};
 use crate::marks::reached;
-use crate::mqtt::packet::publish::{self, Delivery};
+use crate::mqtt::packet::publish::Delivery;
 use crate::mqtt::packet::{AckKind, PacketId, QoS};
+use crate::mqtt::presenting::{Manner, Outgoing};
 use crate::queue::{Entry, Stage};
 
 /// Packet identifiers: 1 to 65,535.
@@ -39,6 +40,8 @@ enum Next {
     Read(Entry),
     /// This message cannot be read.
     PassBy(QueuePosition),
+    /// This message is of no use any more.
+    Expire(QueuePosition),
     /// This has to be durable first.
     Wait(Lsn),
     /// Nothing now; an acknowledgement, room to send or a message goes on.
@@ -55,6 +58,10 @@ impl Broker {
                 Next::MoveHorizon(position) => self.move_horizon(session, position),
                 Next::Read(entry) => return self.deliveries_read(session, &entry),
                 Next::PassBy(position) => self.pass_by(session, position),
+                Next::Expire(position) => {
+                    let queue = self.attachments[&session].queue;
+                    self.expire_entry(queue, position);
+                }
                 Next::Wait(lsn) => return self.deliveries_wait(session, lsn),
                 Next::Nothing => return,
             }
@@ -70,7 +77,9 @@ impl Broker {
         if !connection.client.as_ref().is_some_and(|client| client.accepted) {
             return Next::Nothing;
         }
-        if attachment.in_flight >= limits.inflight {
+        let terms = connection.client.as_ref().and_then(|client| client.terms.as_ref());
+        let window = terms.map_or(usize::MAX, |terms| terms.receive_maximum); // [MQTT-3.3.4-9]
+        if attachment.in_flight >= limits.inflight.min(window) {
             reached!("window full");
             return Next::Nothing;
         }
@@ -120,9 +129,15 @@ impl Broker {
                     Next::Read(entry)
                 }
             }
+            Stage::Queued if !redelivered && self.has_expired(&entry) => Next::Expire(entry.position),
             Stage::Queued => Next::Publish(entry, redelivered),
             Stage::Settled => unreachable!("first_from passes settled entries by"),
         }
+    }
+
+    fn has_expired(&self, entry: &Entry) -> bool {
+        let message = self.state.messages.message(entry.message).filter(|_| entry.delivery.expires);
+        message.is_some_and(|message| Outgoing::of(message, "").has_expired(self.now.wall))
     }
 
     /// What was just published to the session is part of a transaction.
@@ -143,6 +158,8 @@ impl Broker {
         }
         let (id, queue_id) = (attachment.connection, attachment.queue);
         let message = self.state.messages.message(entry.message).expect("it was just there");
+        let topic = message.topic();
+        let identifiers = self.identifiers_of(session, &topic);
         let packet_id = packet_id(entry.position);
         let delivery = match entry.delivery.qos {
             QoS::AtLeastOnce => Delivery::AtLeastOnce(packet_id),
@@ -150,18 +167,12 @@ impl Broker {
             QoS::AtMostOnce => unreachable!("QoS 0 is not queued"),
         };
         let connection = self.connections.get_mut(&id).expect("an attachment has a connection");
-        let (topic, body) = (message.topic(), message.body());
-        connection.send.write(topic.len() + body.len() + 16, |out| {
-            publish::put_header(
-                out,
-                topic.as_bytes(),
-                delivery,
-                redelivered,
-                entry.delivery.retain,
-                body.len(),
-            );
-        });
-        connection.send.body(body, || message.body_shared());
+        let retain = entry.delivery.retain;
+        let manner = Manner { delivery, dup: redelivered, retain, identifiers: &identifiers };
+        let outgoing = Outgoing::of(message, &topic);
+        if !connection.put_publish(&outgoing, &manner, self.now.wall, || message.body_shared()) {
+            return self.drop_too_large(session, entry);
+        }
         self.list(id);
         self.counters.delivered += 1;
         let queue = self.state.queue_mut(queue_id).expect("an attached session has a queue");
@@ -180,6 +191,17 @@ impl Broker {
             connection: id,
             redelivered,
         });
+    }
+
+    /// The client takes no packet that is so large: as if it had been delivered. [MQTT-3.1.2-25]
+    fn drop_too_large(&mut self, session: SessionId, entry: &Entry) {
+        let attachment = self.attachments.get_mut(&session).expect("a delivery has an attachment");
+        attachment.in_flight -= 1;
+        let (queue, position) = (attachment.queue, entry.position);
+        self.commit(Record::Settled { queue, position });
+        self.counters.dropped_too_large += 1;
+        let (message, reason) = (Some(entry.message), DropReason::TooLarge);
+        self.message_event(|| Event::Dropped { message, queue, reason });
     }
 
     fn release_again(&mut self, session: SessionId, entry: &Entry) {

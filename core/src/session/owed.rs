@@ -6,6 +6,7 @@ use crate::durable::record::Record;
 use crate::ids::{MessageId, SessionId};
 use crate::marks::reached;
 use crate::mqtt::packet::QoS;
+use crate::mqtt::presenting::Outgoing;
 use crate::mqtt::topic::TopicFilter;
 use crate::queue::Delivery;
 use crate::routing::retained::Progress;
@@ -37,9 +38,14 @@ impl Broker {
                 // Nobody is connected to whom it could be sent, or it is in memory.
                 let Some(content) = self.state.messages.message(message).cloned() else { continue };
                 let topic = content.topic();
-                self.deliver_at_most_once(id, &topic, content.body(), true, || content.body_shared());
+                let outgoing = Outgoing::of(&content, &topic);
+                if !outgoing.has_expired(self.now.wall) {
+                    self.deliver_at_most_once(id, &outgoing, true, || content.body_shared());
+                }
             } else {
-                entries.push((next, message, Delivery::to_subscriber(qos, true))); // [MQTT-3.3.1-8]
+                let expires = self.state.messages.find(message).is_some_and(|known| known.expires());
+                let delivery = Delivery { expires, ..Delivery::to_subscriber(qos, true) }; // [MQTT-3.3.1-8]
+                entries.push((next, message, delivery));
                 next = next.plus(1);
             }
         }
@@ -55,7 +61,7 @@ impl Broker {
 
     fn qos_of_retained(&self, message: MessageId, granted: QoS) -> QoS {
         let known = self.state.messages.find(message).expect("a retained message is held");
-        QoS::from_bits(known.level).map_or(granted, |qos| qos.min(granted))
+        known.qos().map_or(granted, |qos| qos.min(granted))
     }
 
     /// The next retained messages that the session is owed, and how far that gets. None: nothing is owed, or the

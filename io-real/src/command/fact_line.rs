@@ -6,6 +6,7 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
+use vowmq_core::durable::record::{SessionExpiry, Subscription};
 use vowmq_core::facts::Fact;
 use vowmq_core::message::Message;
 use vowmq_core::mqtt::packet::QoS;
@@ -25,6 +26,9 @@ pub(super) enum FactLine<'a> {
         client: &'a str,
         /// RFC 3339, UTC; null while connected.
         away_since: Option<String>,
+        /// Seconds, or "never"; left out where the setting has it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expiry: Option<Expiry>,
         horizon: u64,
         next: u64,
         changed: u64,
@@ -33,6 +37,12 @@ pub(super) enum FactLine<'a> {
         session: u64,
         filter: &'a str,
         qos: u8,
+        #[serde(skip_serializing_if = "is_false")]
+        no_local: bool,
+        #[serde(skip_serializing_if = "is_false")]
+        retain_as_published: bool,
+        #[serde(skip_serializing_if = "is_zero")]
+        identifier: u32,
     },
     Queued {
         queue: u64,
@@ -101,9 +111,28 @@ pub(super) enum FactLine<'a> {
         topic: &'a str,
         qos: u8,
         retain: bool,
+        /// Seconds.
+        #[serde(skip_serializing_if = "is_zero")]
+        delay: u32,
         #[serde(flatten)]
         payload: Payload<'a>,
     },
+}
+
+/// How long a session outlives its connection.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Expiry {
+    Seconds(u32),
+    Word(&'static str),
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// What a queued message is, or that it cannot be read.
@@ -154,20 +183,27 @@ pub(super) struct Place {
 impl<'a> From<&'a Fact> for FactLine<'a> {
     fn from(fact: &'a Fact) -> Self {
         match fact {
-            Fact::Session { session, queue, vhost, client, away_since, horizon, next, changed } => {
+            Fact::Session { session, queue, vhost, client, expiry, away_since, horizon, next, changed } => {
                 FactLine::Session {
                     session: session.0,
                     queue: queue.0,
                     vhost,
                     client,
                     away_since: away_since.map(rfc3339),
+                    expiry: match expiry {
+                        SessionExpiry::AsSet => None,
+                        SessionExpiry::After(seconds) => Some(Expiry::Seconds(*seconds)),
+                        SessionExpiry::Never => Some(Expiry::Word("never")),
+                    },
                     horizon: horizon.0,
                     next: next.0,
                     changed: changed.0,
                 }
             }
-            Fact::Subscription { session, filter, qos } => {
-                FactLine::Subscription { session: session.0, filter, qos: level(*qos) }
+            Fact::Subscription { session, filter, subscription } => {
+                let Subscription { qos, no_local, retain_as_published, identifier } = *subscription;
+                let (session, qos) = (session.0, level(qos));
+                FactLine::Subscription { session, filter, qos, no_local, retain_as_published, identifier }
             }
             Fact::Queued { queue, position, packet_id, message, qos, maybe_delivered, content, place } => {
                 FactLine::Queued {
@@ -202,12 +238,13 @@ impl<'a> From<&'a Fact> for FactLine<'a> {
                 },
                 place: place.map(Place::from),
             },
-            Fact::Will { vhost, client, topic, qos, retain, payload } => FactLine::Will {
+            Fact::Will { vhost, client, topic, qos, retain, delay_s, payload } => FactLine::Will {
                 vhost,
                 client,
                 topic,
                 qos: level(*qos),
                 retain: *retain,
+                delay: *delay_s,
                 payload: Payload::of(payload),
             },
         }
@@ -275,16 +312,24 @@ impl From<vowmq_core::durable::place::Place> for Place {
 impl fmt::Display for FactLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FactLine::Session { session, queue, client, away_since, horizon, next, .. } => {
+            FactLine::Session { session, queue, client, away_since, expiry, horizon, next, .. } => {
                 write!(f, "session {session} of client {client:?}: queue {queue}, next position {next}, ")?;
                 write!(f, "delivered below {horizon}, ")?;
                 match away_since {
-                    Some(since) => write!(f, "away since {since}"),
-                    None => f.write_str("connected"),
+                    Some(since) => write!(f, "away since {since}")?,
+                    None => f.write_str("connected")?,
+                }
+                match expiry {
+                    Some(Expiry::Seconds(seconds)) => write!(f, ", expires after {seconds} s"),
+                    Some(Expiry::Word(word)) => write!(f, ", expires {word}"),
+                    None => Ok(()),
                 }
             }
-            FactLine::Subscription { session, filter, qos } => {
-                write!(f, "session {session} subscribes to {filter:?} with QoS {qos}")
+            FactLine::Subscription { session, filter, qos, no_local, retain_as_published, identifier } => {
+                write!(f, "session {session} subscribes to {filter:?} with QoS {qos}")?;
+                f.write_str(if *no_local { ", no local" } else { "" })?;
+                f.write_str(if *retain_as_published { ", retain as published" } else { "" })?;
+                if *identifier > 0 { write!(f, ", identifier {identifier}") } else { Ok(()) }
             }
             FactLine::Queued {
                 queue,
@@ -336,9 +381,13 @@ impl fmt::Display for FactLine<'_> {
                     Retained::Unreadable(_) => write_unreadable(f, place.as_ref()),
                 }
             }
-            FactLine::Will { client, topic, qos, retain, payload, .. } => {
+            FactLine::Will { client, topic, qos, retain, delay, payload, .. } => {
                 let retained = if *retain { ", retained" } else { "" };
-                write!(f, "will of client {client:?} for {topic:?}: QoS {qos}{retained}, {payload}")
+                write!(f, "will of client {client:?} for {topic:?}: QoS {qos}{retained}, ")?;
+                if *delay > 0 {
+                    write!(f, "{delay} s after it has gone, ")?;
+                }
+                write!(f, "{payload}")
             }
         }
     }

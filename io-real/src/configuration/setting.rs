@@ -24,6 +24,7 @@ impl Setting {
     pub(super) fn core_name(&self) -> &'static str {
         match self.key {
             "limits.connect_time" => "connect_ms",
+            "limits.keep_alive_max" => "keep_alive_max_ms",
             key => key.strip_prefix("limits.").unwrap_or(key),
         }
     }
@@ -138,7 +139,17 @@ pub(super) static SETTINGS: &[Setting] = &[
     setting(
         "limits.received_ids",
         Place::Count(|c| &mut c.settings.limits.received_ids),
-        "QoS 2 packet identifiers that one publisher may leave unreleased; 1 to 65535.",
+        "QoS 2 packet identifiers that one publisher may leave unreleased, and Receive Maximum of MQTT 5; 1 to 65535.",
+    ),
+    setting(
+        "limits.topic_aliases",
+        Place::Count(|c| &mut c.settings.limits.topic_aliases),
+        "Topic aliases of MQTT 5 that one connection may use, each way; at most 65535; 0: none.",
+    ),
+    setting(
+        "limits.keep_alive_max",
+        Place::Millis(|c| &mut c.settings.limits.keep_alive_max_ms),
+        "The longest keep-alive of a client of MQTT 5, which is told of it; at most 65535 s; 0: any.",
     ),
     setting(
         "limits.queue_messages",

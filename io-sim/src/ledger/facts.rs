@@ -4,7 +4,7 @@ use super::News;
 use super::image::Pieces;
 use crate::payload::{self, MessageKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use vowmq_core::durable::record::{Publication, Record, Retain};
+use vowmq_core::durable::record::{Granted, Publication, Record, Retain};
 use vowmq_core::durable::state::Owed;
 use vowmq_core::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use vowmq_core::queue::Delivery;
@@ -105,9 +105,12 @@ impl Facts {
                 }
             }
             Record::Subscribed { session, filters, before } => self.with(session, |facts| {
-                for (filter, qos) in filters {
-                    facts.owed.retain(|owed| owed.filter != filter);
-                    facts.owed.push_back(Owed { filter: filter.clone(), qos, before, after: None });
+                for Granted { filter, subscription, owes } in filters {
+                    let qos = subscription.qos;
+                    if owes {
+                        facts.owed.retain(|owed| owed.filter != filter);
+                        facts.owed.push_back(Owed { filter: filter.clone(), qos, before, after: None });
+                    }
                     facts.subscriptions.insert(filter, qos as u8);
                 }
             }),
@@ -151,7 +154,15 @@ impl Facts {
             }
             // Declared queues are held against what their clients see.
             Record::Topology(_) | Record::RangeSettled { .. } => {}
-            Record::Relocated { .. } | Record::Listing(_) | Record::Checkpoint(_) => {}
+            Record::RetainedExpired { topic, message, .. } => {
+                if self.retains(&topic) == Some(message) {
+                    self.retained.remove(&topic);
+                }
+            }
+            Record::SessionExpirySet { .. }
+            | Record::Relocated { .. }
+            | Record::Listing(_)
+            | Record::Checkpoint(_) => {}
         }
     }
 

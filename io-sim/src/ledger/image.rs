@@ -75,7 +75,9 @@ impl Facts {
         let first = Pieces { session, parts: 0, behind, subscriptions, owed: none };
         let pieces = self.pieces.get_or_insert(first);
         pieces.parts += 1;
-        pieces.subscriptions.extend(filters.into_iter().map(|(filter, qos)| (filter, qos as u8)));
+        pieces
+            .subscriptions
+            .extend(filters.into_iter().map(|(filter, subscription)| (filter, subscription.qos as u8)));
         pieces.owed.extend(owed);
     }
 

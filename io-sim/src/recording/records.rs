@@ -98,12 +98,16 @@ impl Records {
                 format!("a session for {} is opened", key.client)
             }
             Record::SessionAttached { session, .. } => format!("{} is back", self.client(*session)),
+            Record::SessionExpirySet { session, expiry } => {
+                format!("the session of {} stays from now on: {expiry:?}", self.client(*session))
+            }
             Record::SessionDetached { session, .. } => format!("{} has gone", self.client(*session)),
             Record::SessionRemoved { session, .. } => {
                 format!("the session of {} is removed", self.client(*session))
             }
             Record::Subscribed { session, filters, .. } => {
-                let words = filters.iter().map(|(filter, qos)| format!("{filter:?} QoS {}", *qos as u8));
+                let words =
+                    filters.iter().map(|g| format!("{:?} QoS {}", g.filter, g.subscription.qos as u8));
                 let words = words.collect::<Vec<_>>().join(", ");
                 format!("{} subscribes to {words}", self.client(*session))
             }
@@ -138,6 +142,7 @@ impl Records {
                 format!("{} leaves a will: {}", key.client, message.unwrap_or_default())
             }
             Record::WillRemoved { key } => format!("the will of {} is void", key.client),
+            Record::RetainedExpired { topic, .. } => format!("what {topic:?} retained has expired"),
             Record::Topology(topology) => declared(topology),
             Record::RangeSettled { queue, from, to } => {
                 format!("queue {queue} is purged from {from} to {to}")

@@ -3,19 +3,24 @@
 //! | type | record | body |
 //! |---|---|---|
 //! | 17 | image of a session | session, queue, vhost, client, away (0, or 1 and since when), horizon, next position, record that last changed it, list of packet id |
-//! | 18 | image of subscriptions | session, part, as of which record, list of (filter, QoS byte), list of owed (filter, QoS byte, before, 0, or 1 and topic) |
+//! | 18 | image of subscriptions | session, part, as of which record, list of (filter, subscription), list of owed (filter, QoS byte, before, 0, or 1 and topic) |
 //! | 19 | image of a stretch of a queue | queue, first, end, list of (position less the one before, message, delivery byte, releasing byte) |
 //! | 20 | image of a stretch of messages | stretch, list of (message, place, body length, level byte) |
 //! | 21 | image of retained topics | vhost, page, list of (topic, message, record) |
 //! | 22 | image of a will | vhost, client, retain byte, message |
+//! | 35 | image of a session with an expiry of its own | expiry, then as 17 |
+//! | 37 | image of a will with what only MQTT 5 has | vhost, client, retain byte, delay, expiry, message |
 //! | 23 | listing | list of place |
 //! | 24 | checkpoint | begin: segment, offset, first record, checksum before (4), recovery count; list of place of listing; images of sessions; list of segment (less the one before); next session, queue, message |
 //!
 //! A place: segment, offset, length, checksum (4 bytes, least first).
 
-use super::{Fields, put_bytes, put_key, put_message, put_number, put_numbers, topology};
+use super::{
+    Fields, is_of_mqtt_3, put_bytes, put_expiry, put_key, put_number, put_numbers, put_subscription,
+    put_will, topology,
+};
 use crate::durable::place::Place;
-use crate::durable::record::{Begin, Checkpoint, Image, Will};
+use crate::durable::record::{Begin, Checkpoint, Image, SessionExpiry};
 use crate::durable::state::Owed;
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, RecoveryCount, SegmentNumber, SessionId};
 use crate::message::table::{self, Known};
@@ -25,12 +30,14 @@ use alloc::vec::Vec;
 
 pub(super) fn type_of(image: &Image) -> u8 {
     match image {
-        Image::Session { .. } => 17,
+        Image::Session { expiry: SessionExpiry::AsSet, .. } => 17,
+        Image::Session { .. } => 35,
         Image::Subscriptions { .. } => 18,
         Image::Queue { .. } => 19,
         Image::Messages { .. } => 20,
         Image::Retained { .. } => 21,
-        Image::Will { .. } => 22,
+        Image::Will { will, .. } if is_of_mqtt_3(will) => 22,
+        Image::Will { .. } => 37,
         Image::Exchange(_) => 32,
         Image::DeclaredQueue(_) => 33,
     }
@@ -38,7 +45,10 @@ pub(super) fn type_of(image: &Image) -> u8 {
 
 pub(super) fn put(out: &mut Vec<u8>, image: &Image) {
     match image {
-        Image::Session { session, queue, key, away_since, horizon, next, changed, received } => {
+        Image::Session { session, queue, key, expiry, away_since, horizon, next, changed, received } => {
+            if *expiry != SessionExpiry::AsSet {
+                put_expiry(out, *expiry);
+            }
             put_numbers(out, &[session.0, queue.0]);
             put_key(out, key);
             put_optional(out, away_since.map(|at| at.0));
@@ -47,9 +57,9 @@ pub(super) fn put(out: &mut Vec<u8>, image: &Image) {
         }
         Image::Subscriptions { session, part, as_of, filters, owed } => {
             put_numbers(out, &[session.0, (*part).into(), as_of.0, filters.len() as u64]);
-            for (filter, qos) in filters {
+            for (filter, subscription) in filters {
                 put_bytes(out, filter.as_bytes());
-                out.push(*qos as u8);
+                put_subscription(out, subscription, true);
             }
             put_number(out, owed.len() as u64);
             for Owed { filter, qos, before, after } in owed {
@@ -93,8 +103,7 @@ pub(super) fn put(out: &mut Vec<u8>, image: &Image) {
         }
         Image::Will { key, will } => {
             put_key(out, key);
-            out.push(will.retain.into());
-            put_message(out, &will.content);
+            put_will(out, will);
         }
         Image::Exchange(image) => topology::put_exchange_image(out, image),
         Image::DeclaredQueue(image) => topology::put_queue_image(out, image),
@@ -139,18 +148,19 @@ fn put_optional(out: &mut Vec<u8>, number: Option<u64>) {
 impl Fields<'_> {
     pub(super) fn image(&mut self, kind: u8) -> Option<Image> {
         Some(match kind {
-            17 => {
+            17 | 35 => {
+                let expiry = if kind == 35 { self.expiry()? } else { SessionExpiry::AsSet };
                 let (session, queue, key) = (self.session()?, self.queue()?, self.key()?);
                 let away_since = if self.flag()? { Some(self.wall()?) } else { None };
                 let (horizon, next) = (self.position()?, self.position()?);
                 let changed = Lsn(self.number()?);
                 let received = self.list(Fields::packet_id)?;
-                Image::Session { session, queue, key, away_since, horizon, next, changed, received }
+                Image::Session { session, queue, key, expiry, away_since, horizon, next, changed, received }
             }
             18 => {
                 let (session, part) = (self.session()?, u32::try_from(self.number()?).ok()?);
                 let as_of = Lsn(self.number()?);
-                let filters = self.list(|f| Some((f.text()?, QoS::from_bits(f.byte()?)?)))?;
+                let filters = self.list(|f| Some((f.text()?, f.subscription()?.0)))?;
                 Image::Subscriptions { session, part, as_of, filters, owed: self.list(Fields::owed)? }
             }
             19 => self.queue_image()?,
@@ -161,12 +171,7 @@ impl Fields<'_> {
                     self.list(|f| Some((f.text()?.into(), MessageId(f.number()?), Lsn(f.number()?))))?;
                 Image::Retained { vhost, page, topics }
             }
-            22 => {
-                let (key, retain) = (self.key()?, self.flag()?);
-                let content = self.message()?;
-                self.span = None;
-                Image::Will { key, will: Will { content, retain, durable: true } }
-            }
+            22 | 37 => Image::Will { key: self.key()?, will: self.will(kind == 37)? },
             32 => Image::Exchange(self.exchange_image()?),
             33 => Image::DeclaredQueue(self.declared_queue_image()?),
             _ => return None,

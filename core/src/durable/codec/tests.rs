@@ -40,10 +40,38 @@ prop_compose! {
         level: u8, at in number(), expires in number(), address in text(), properties in bytes(), body in bytes(),
     ) -> Message {
         let parts = MessageParts { address: address.as_bytes(), properties: &properties, body: &body };
-        let origin = if level % 2 == 0 { Origin::Mqtt3 } else { Origin::Amqp };
+        let origin = [Origin::Mqtt3, Origin::Amqp, Origin::Mqtt5][usize::from(level % 3)];
         let mut message = Message::new(origin, level, WallTime(at), parts);
         message.expires_at = WallTime(expires);
         message
+    }
+}
+
+fn expiry() -> impl Strategy<Value = SessionExpiry> {
+    prop_oneof![Just(SessionExpiry::AsSet), any::<u32>().prop_map(SessionExpiry::of_interval)]
+}
+
+prop_compose! {
+    fn subscription()(
+        bits in 0u8..3, no_local: bool, retain_as_published: bool, identifier in prop_oneof![Just(0), 1..=268_435_455u32],
+    ) -> Subscription {
+        let qos = QoS::from_bits(bits).expect("0 to 2");
+        Subscription { qos, no_local, retain_as_published, identifier }
+    }
+}
+
+prop_compose! {
+    fn granted()(filter in text(), subscription in subscription(), owes: bool) -> Granted {
+        Granted { filter, subscription, owes }
+    }
+}
+
+prop_compose! {
+    fn a_will()(
+        content in message(), retain: bool, delay_s in prop_oneof![Just(0), any::<u32>()],
+        expiry_s in prop::option::of(any::<u32>()),
+    ) -> Will {
+        Will { content, retain, durable: true, delay_s, expiry_s }
     }
 }
 
@@ -83,7 +111,6 @@ prop_compose! {
 /// Records of every type.
 fn record() -> impl Strategy<Value = Record> {
     let numbers = || (number(), number(), number(), number());
-    let qos = (0u8..3).prop_map(|bits| QoS::from_bits(bits).expect("0 to 2"));
     let of_sessions = prop_oneof![
         (numbers(), key()).prop_map(|((session, queue, at, horizon), key)| Record::SessionOpened {
             session: SessionId(session),
@@ -106,7 +133,9 @@ fn record() -> impl Strategy<Value = Record> {
             session: SessionId(session),
             at: WallTime(at)
         }),
-        (number(), prop::collection::vec((text(), qos), 0..20), number()).prop_map(
+        (number(), expiry())
+            .prop_map(|(session, expiry)| Record::SessionExpirySet { session: SessionId(session), expiry }),
+        (number(), prop::collection::vec(granted(), 0..20), number()).prop_map(
             |(session, filters, before)| {
                 Record::Subscribed { session: SessionId(session), filters, before: MessageId(before) }
             }
@@ -131,8 +160,9 @@ fn record() -> impl Strategy<Value = Record> {
         1 => place().prop_map(|(queue, position)| Record::Releasing { queue, position }),
         1 => place().prop_map(|(queue, position)| Record::Settled { queue, position }),
         1 => place().prop_map(|(queue, position)| Record::HorizonMoved { queue, position }),
-        1 => (key(), message(), any::<bool>()).prop_map(|(key, content, retain)| {
-            Record::WillSet { key, will: Will { content, retain, durable: true } }
+        1 => (key(), a_will()).prop_map(|(key, will)| Record::WillSet { key, will }),
+        1 => (text(), text(), number()).prop_map(|(vhost, topic, message)| {
+            Record::RetainedExpired { vhost, topic, message: MessageId(message) }
         }),
         1 => key().prop_map(|key| Record::WillRemoved { key }),
         1 => (number(), message())

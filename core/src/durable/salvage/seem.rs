@@ -71,7 +71,9 @@ fn words(record: &Record, sessions: &Sessions) -> Option<String> {
         }
         Record::SessionOpened { key, .. } => format!("the session of {}", name(key)),
         Record::SessionRemoved { session, .. } => format!("the end of the session of {}", client(session)),
-        Record::SessionAttached { session, .. } | Record::SessionDetached { session, .. } => {
+        Record::SessionAttached { session, .. }
+        | Record::SessionDetached { session, .. }
+        | Record::SessionExpirySet { session, .. } => {
             format!("coming and going of {}", client(session))
         }
         Record::Subscribed { session, .. } => format!("subscriptions of {}", client(session)),
@@ -86,6 +88,7 @@ fn words(record: &Record, sessions: &Sessions) -> Option<String> {
             format!("deliveries to {}", owner(queue))
         }
         Record::WillSet { key, .. } | Record::WillRemoved { key } => format!("the will of {}", name(key)),
+        Record::RetainedExpired { topic, .. } => format!("the end of what topic {topic:?} retained"),
         Record::Topology(topology) => declared(topology),
         Record::RangeSettled { queue, .. } => format!("messages of queue {queue}"),
         Record::Relocated { .. } | Record::Image(_) | Record::Listing(_) | Record::Checkpoint(_) => {

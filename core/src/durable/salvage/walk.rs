@@ -8,17 +8,16 @@ use super::loss::Loss;
 use super::pieces::Pieces;
 use crate::durable::batch::{self, BATCH_HEADER, Batch};
 use crate::durable::codec;
-use crate::durable::record::{Checkpoint, ClientKey, Image, Record};
+use crate::durable::record::{Checkpoint, ClientKey, Image, Record, Subscription};
 use crate::durable::segment::{self, FirstSector, SegmentHeader};
 use crate::durable::{SECTOR, whole_sectors};
 use crate::ids::{Lsn, QueueId, RecoveryCount, SegmentNumber, SessionId, StoreId};
-use crate::mqtt::packet::QoS;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Types of records that are read on the walk: sessions, subscriptions, their images, checkpoints.
-const READ_TYPES: [u8; 6] = [1, 5, 6, 17, 18, 24];
+const READ_TYPES: [u8; 7] = [1, 5, 6, 17, 18, 24, 35];
 
 /// A whole batch.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +43,7 @@ pub(super) struct Walk {
     /// Whose sessions and queues anything says that they are.
     pub sessions: BTreeMap<SessionId, (QueueId, ClientKey)>,
     /// What sessions had subscribed to when anything last said so.
-    pub subscriptions: BTreeMap<SessionId, BTreeMap<Box<str>, QoS>>,
+    pub subscriptions: BTreeMap<SessionId, BTreeMap<Box<str>, Subscription>>,
     /// The highest record that anything says was on disk.
     pub synced: Lsn,
     pub losses: Vec<Loss>,
@@ -155,8 +154,11 @@ impl Walk {
             | Record::Image(Image::Session { session, queue, key, .. }) => {
                 self.sessions.insert(session, (queue, key));
             }
-            Record::Subscribed { session, filters, .. }
-            | Record::Image(Image::Subscriptions { session, filters, .. }) => {
+            Record::Subscribed { session, filters, .. } => {
+                let known = self.subscriptions.entry(session).or_default();
+                known.extend(filters.into_iter().map(|granted| (granted.filter, granted.subscription)));
+            }
+            Record::Image(Image::Subscriptions { session, filters, .. }) => {
                 self.subscriptions.entry(session).or_default().extend(filters);
             }
             Record::Unsubscribed { session, filters } => {

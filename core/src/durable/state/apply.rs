@@ -6,9 +6,11 @@
 use super::{Owed, QueueOfSession, Session, State};
 use crate::durable::page::Page;
 use crate::durable::place::Place;
-use crate::durable::record::{ClientKey, Publication, Record, Retain, Will};
+use crate::durable::record::{
+    ClientKey, Granted, Publication, Record, Retain, SessionExpiry, Subscription, Will,
+};
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
-use crate::mqtt::packet::{PacketId, QoS};
+use crate::mqtt::packet::PacketId;
 use crate::mqtt::topic::TopicFilter;
 use crate::queue::{Delivery, Queue, Stage};
 use crate::routing::retained::{Progress, Retained};
@@ -40,6 +42,10 @@ impl State {
                 });
             }
             Record::SessionRemoved { session, at: _ } => self.remove(session),
+            Record::SessionExpirySet { session, expiry } => self.change_session(session, |session, _| {
+                session.expiry = expiry;
+                session.changed = lsn;
+            }),
             Record::Subscribed { session, filters, before } => self.subscribe(session, filters, before, lsn),
             Record::Unsubscribed { session, filters } => self.unsubscribe(session, &filters, lsn),
             Record::RetainedQueued { session, entries, progress } => {
@@ -65,6 +71,9 @@ impl State {
             Record::RangeSettled { queue, from, to } => self.settle_range(queue, from, to, lsn),
             Record::WillSet { key, will } => self.set_will(key, will),
             Record::WillRemoved { key } => self.remove_will(&key),
+            Record::RetainedExpired { vhost, topic, message } => {
+                self.expire_retained(&vhost, &topic, message, lsn)
+            }
             Record::Relocated { message, content: _ } => {
                 if let Some(place) = place {
                     self.messages.written(message, place);
@@ -120,17 +129,20 @@ impl State {
         }
     }
 
-    fn subscribe(&mut self, id: SessionId, filters: Vec<(Box<str>, QoS)>, before: MessageId, lsn: Lsn) {
+    fn subscribe(&mut self, id: SessionId, filters: Vec<Granted>, before: MessageId, lsn: Lsn) {
         let Some(session) = self.session_for_subscribing(id, lsn) else { return };
         session.changed = lsn;
         let vhost = session.vhost;
-        for (filter, qos) in filters {
+        for Granted { filter, subscription, owes } in filters {
             let valid = TopicFilter::new(&filter).expect("only valid filters are recorded");
-            self.vhosts[vhost].subscriptions.insert(valid, Subscriber { session: id, qos });
+            self.vhosts[vhost].subscriptions.insert(valid, Subscriber::new(id, &subscription));
             let session = self.sessions.get_mut(&id).expect("it was just there");
-            session.owed.retain(|owed| owed.filter != filter);
-            session.owed.push_back(Owed { filter: filter.clone(), qos, before, after: None });
-            session.subscriptions.insert(filter, qos);
+            if owes {
+                session.owed.retain(|owed| owed.filter != filter);
+                let qos = subscription.qos;
+                session.owed.push_back(Owed { filter: filter.clone(), qos, before, after: None });
+            }
+            session.keep(filter, subscription);
         }
     }
 
@@ -139,7 +151,7 @@ impl State {
         session.changed = lsn;
         let vhost = session.vhost;
         for filter in filters {
-            session.subscriptions.remove(filter);
+            session.forget(filter);
             session.owed.retain(|owed| owed.filter != *filter);
         }
         for filter in filters {
@@ -270,6 +282,15 @@ impl State {
         }
     }
 
+    fn expire_retained(&mut self, vhost: &str, topic: &str, message: MessageId, lsn: Lsn) {
+        let vhost = self.vhost(vhost);
+        let retained = &mut self.vhosts[vhost].retained;
+        if retained.find(topic).is_some_and(|found| found.message == message) {
+            retained.clear(topic, lsn);
+            self.messages.release(message);
+        }
+    }
+
     fn set_will(&mut self, key: ClientKey, will: Will) {
         if will.durable {
             let mut page = Page::default();
@@ -304,6 +325,17 @@ impl State {
 }
 
 impl Session {
+    pub(super) fn keep(&mut self, filter: Box<str>, subscription: Subscription) {
+        self.identified += usize::from(subscription.identifier > 0);
+        let before = self.subscriptions.insert(filter, subscription);
+        self.identified -= usize::from(before.is_some_and(|before| before.identifier > 0));
+    }
+
+    fn forget(&mut self, filter: &str) {
+        let before = self.subscriptions.remove(filter);
+        self.identified -= usize::from(before.is_some_and(|before| before.identifier > 0));
+    }
+
     fn take_packet_id(&mut self, packet_id: PacketId, lsn: Lsn) {
         self.received.insert(packet_id, lsn);
     }
@@ -322,7 +354,9 @@ impl Session {
             durable,
             queue,
             vhost,
+            expiry: SessionExpiry::AsSet,
             subscriptions: BTreeMap::new(),
+            identified: 0,
             received: BTreeMap::new(),
             away_since: None,
             owed: VecDeque::new(),

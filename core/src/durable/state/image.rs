@@ -7,10 +7,9 @@
 use super::{Owed, QueueOfSession, Session, State};
 use crate::durable::page::Page;
 use crate::durable::place::Place;
-use crate::durable::record::{Checkpoint, ClientKey, Image};
+use crate::durable::record::{Checkpoint, ClientKey, Image, Subscription};
 use crate::ids::{Lsn, QueueId, SessionId};
 use crate::message::table;
-use crate::mqtt::packet::QoS;
 use crate::mqtt::topic::TopicFilter;
 use crate::queue::{Chunk, Queue, Stage};
 use crate::routing::retained::Retained;
@@ -267,6 +266,7 @@ impl State {
             session: id,
             queue: session.queue,
             key: session.key.clone(),
+            expiry: session.expiry,
             away_since: session.away_since,
             horizon: home.queue.horizon.recorded(),
             next: home.queue.next(),
@@ -294,9 +294,9 @@ impl State {
             let (filters, owed) = core::mem::take(piece);
             Image::Subscriptions { session: id, part: part as u32, as_of, filters, owed }
         };
-        for (filter, qos) in &session.subscriptions {
-            bytes += filter.len() + 8;
-            piece.0.push((filter.clone(), *qos));
+        for (filter, subscription) in &session.subscriptions {
+            bytes += filter.len() + 12;
+            piece.0.push((filter.clone(), *subscription));
             if bytes >= PART_BYTES {
                 images.push(part(&mut piece, images.len()));
                 bytes = 0;
@@ -383,6 +383,7 @@ impl State {
                 session: id,
                 queue: queue_id,
                 key,
+                expiry,
                 away_since,
                 horizon,
                 next,
@@ -392,6 +393,7 @@ impl State {
                 let vhost = self.vhost(&key.vhost);
                 let mut session = Session::new(key, true, queue_id, vhost, changed);
                 session.away_since = away_since;
+                session.expiry = expiry;
                 session.received = received.into_iter().map(|id| (id, Lsn::NONE)).collect();
                 session.page = Page::at(place);
                 let mut queue = Queue::new(true);
@@ -450,7 +452,7 @@ impl State {
         id: SessionId,
         part: usize,
         as_of: Lsn,
-        filters: Vec<(Box<str>, QoS)>,
+        filters: Vec<(Box<str>, Subscription)>,
         owed: Vec<Owed>,
         place: Place,
     ) {
@@ -462,10 +464,10 @@ impl State {
             session.subscription_pages.resize(part + 1, None);
         }
         session.subscription_pages[part] = Some(place);
-        for (filter, qos) in filters {
+        for (filter, subscription) in filters {
             if let Ok(valid) = TopicFilter::new(&filter) {
-                trie.insert(valid, Subscriber { session: id, qos });
-                session.subscriptions.insert(filter, qos);
+                trie.insert(valid, Subscriber::new(id, &subscription));
+                session.keep(filter, subscription);
             }
         }
         session.owed.extend(owed);

@@ -15,7 +15,7 @@ pub mod topology;
 
 use super::page::Page;
 use super::place::Place;
-use super::record::{ClientKey, Record, Will};
+use super::record::{ClientKey, Record, SessionExpiry, Subscription, Will};
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use crate::message::store::MessageStore;
 use crate::mqtt::packet::{PacketId, QoS};
@@ -85,8 +85,12 @@ pub struct Session {
     pub queue: QueueId,
     /// Its virtual host, as an index of `State::vhosts`.
     pub vhost: usize,
-    /// Filters with the QoS granted.
-    pub subscriptions: BTreeMap<Box<str>, QoS>,
+    /// How long it outlives its connection, if it does.
+    pub expiry: SessionExpiry,
+    /// Filters with what was granted.
+    pub subscriptions: BTreeMap<Box<str>, Subscription>,
+    /// Those of them that have an identifier.
+    pub identified: usize,
     /// QoS 2 packet identifiers taken and not released, with the records that took them.
     pub received: BTreeMap<PacketId, Lsn>,
     /// Since when its client is away; none while it is connected.
@@ -249,10 +253,11 @@ impl State {
             Record::SessionAttached { session: id, .. }
             | Record::SessionDetached { session: id, .. }
             | Record::SessionRemoved { session: id, .. }
+            | Record::SessionExpirySet { session: id, .. }
             | Record::PacketIdReceived { session: id, .. }
             | Record::PacketIdReleased { session: id, .. } => session(id),
             Record::Subscribed { session: id, filters, .. } => {
-                session(id) && filters.iter().all(|(filter, _)| TopicFilter::new(filter).is_ok())
+                session(id) && filters.iter().all(|granted| TopicFilter::new(&granted.filter).is_ok())
             }
             Record::Unsubscribed { session: id, filters } => {
                 session(id) && filters.iter().all(|filter| TopicFilter::new(filter).is_ok())
@@ -274,7 +279,7 @@ impl State {
             | Record::Settled { queue: id, .. }
             | Record::RangeSettled { queue: id, .. }
             | Record::HorizonMoved { queue: id, .. } => queue(id),
-            Record::WillSet { .. } | Record::WillRemoved { .. } => true,
+            Record::WillSet { .. } | Record::WillRemoved { .. } | Record::RetainedExpired { .. } => true,
         }
     }
 

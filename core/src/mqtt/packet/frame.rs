@@ -76,11 +76,19 @@ pub fn put_binary(out: &mut impl BufMut, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
-/// Appends SUBACK (§3.9): the return codes in the order of the filters [MQTT-3.8.4-5].
-pub fn put_suback(out: &mut Vec<u8>, packet_id: super::PacketId, codes: &[u8]) {
-    out.put_u8(0x90);
-    put_remaining_length(out, 2 + codes.len());
+/// Appends SUBACK (§3.9), or UNSUBACK of MQTT 5 (§3.11): the codes in the order of the filters [MQTT-3.8.4-5].
+pub fn put_codes(
+    out: &mut Vec<u8>,
+    first: u8,
+    packet_id: super::PacketId,
+    codes: &[u8],
+    level: super::ProtocolLevel,
+) {
+    let properties: &[u8] = if level == super::ProtocolLevel::V5 { &[0] } else { &[] };
+    out.put_u8(first);
+    put_remaining_length(out, 2 + properties.len() + codes.len());
     out.put_u16(packet_id.get());
+    out.put_slice(properties);
     out.put_slice(codes);
 }
 

@@ -1,22 +1,32 @@
-//! The wire format of MQTT 3.1 and 3.1.1, one packet a file.
+//! The wire format of MQTT 3.1, 3.1.1 and 5, one packet a file. Sections are those of MQTT 3.1.1, and of MQTT 5 where only it
+//! has them.
 //!
 //! Decoding borrows from the packet's bytes and allocates nothing; what comes out is valid by its type. Encoding
 //! appends to a buffer.
 
 pub mod acknowledgement;
+pub mod auth;
 pub mod connack;
 pub mod connect;
+pub mod disconnect;
 pub mod frame;
+pub mod message_properties;
+pub mod property;
 pub mod publish;
 pub mod reader;
+pub mod reason;
 pub mod subscribe;
 pub mod unsubscribe;
 pub mod violation;
 
 pub use acknowledgement::AckKind;
+pub use auth::Auth;
 pub use connack::ConnectReturnCode;
 pub use connect::{Connect, Will};
+pub use disconnect::Disconnect;
+pub use message_properties::MessageProperties;
 pub use publish::Publish;
+pub use reason::ReasonCode;
 pub use subscribe::Subscribe;
 pub use unsubscribe::Unsubscribe;
 pub use violation::Violation;
@@ -78,6 +88,8 @@ pub enum ProtocolLevel {
     V3_1,
     /// MQTT 3.1.1 ("MQTT", level 4).
     V3_1_1,
+    /// MQTT 5 ("MQTT", level 5).
+    V5,
 }
 
 /// A packet from a client.
@@ -87,8 +99,8 @@ pub enum Packet<'a> {
     Connect(Connect<'a>),
     /// PUBLISH (§3.3).
     Publish(Publish<'a>),
-    /// PUBACK, PUBREC, PUBREL or PUBCOMP (§3.4 to §3.7).
-    Ack(AckKind, PacketId),
+    /// PUBACK, PUBREC, PUBREL or PUBCOMP (§3.4 to §3.7), and whether it says that something failed.
+    Ack(AckKind, PacketId, bool),
     /// SUBSCRIBE (§3.8).
     Subscribe(Subscribe<'a>),
     /// UNSUBSCRIBE (§3.10).
@@ -96,7 +108,9 @@ pub enum Packet<'a> {
     /// PINGREQ (§3.12).
     PingRequest,
     /// DISCONNECT (§3.14).
-    Disconnect,
+    Disconnect(Disconnect),
+    /// AUTH (MQTT 5 §3.15).
+    Auth(Auth<'a>),
 }
 
 impl<'a> Packet<'a> {
@@ -109,19 +123,20 @@ impl<'a> Packet<'a> {
         let flags = first & 0x0f;
         match first >> 4 {
             1 => reserved(flags, 0).and_then(|()| Connect::decode(body)).map(Packet::Connect),
-            3 => Publish::decode(flags, body).map(Packet::Publish),
+            3 => Publish::decode(flags, body, level).map(Packet::Publish),
             4 => acknowledgement::decode(AckKind::PubAck, flags, body, level),
             5 => acknowledgement::decode(AckKind::PubRec, flags, body, level),
             6 => acknowledgement::decode(AckKind::PubRel, flags, body, level),
             7 => acknowledgement::decode(AckKind::PubComp, flags, body, level),
             8 => reserved_or_v3_1_dup(flags, level)
-                .and_then(|()| Subscribe::decode(body))
+                .and_then(|()| Subscribe::decode(body, level))
                 .map(Packet::Subscribe),
             10 => reserved_or_v3_1_dup(flags, level)
-                .and_then(|()| Unsubscribe::decode(body))
+                .and_then(|()| Unsubscribe::decode(body, level))
                 .map(Packet::Unsubscribe),
             12 => reserved(flags, 0).and_then(|()| empty(body)).map(|()| Packet::PingRequest),
-            14 => reserved(flags, 0).and_then(|()| empty(body)).map(|()| Packet::Disconnect),
+            14 => reserved(flags, 0).and_then(|()| disconnect::decode(body, level)),
+            15 => reserved(flags, 0).and_then(|()| auth::decode(body, level)),
             2 | 9 | 11 | 13 => Err(Violation::PacketOnlyServersSend),
             _ => Err(Violation::ReservedPacketType),
         }
@@ -137,7 +152,7 @@ fn reserved(flags: u8, expected: u8) -> Result<(), Violation> {
 fn reserved_or_v3_1_dup(flags: u8, level: ProtocolLevel) -> Result<(), Violation> {
     match level {
         ProtocolLevel::V3_1 => reserved(flags & !0x08, 0x02),
-        ProtocolLevel::V3_1_1 => reserved(flags, 0x02),
+        ProtocolLevel::V3_1_1 | ProtocolLevel::V5 => reserved(flags, 0x02),
     }
 }
 

@@ -41,6 +41,25 @@ impl<'a> Reader<'a> {
         self.take(2).map(|b| u16::from_be_bytes([b[0], b[1]]))
     }
 
+    /// A four-byte integer (MQTT 5 §1.5.3).
+    pub fn u32(&mut self) -> Result<u32, Violation> {
+        self.take(4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+    }
+
+    /// An integer of one to four bytes, in as few as it takes (MQTT 5 §1.5.5).
+    pub fn variable(&mut self) -> Result<u32, Violation> {
+        let mut number = 0;
+        for shift in [0, 7, 14, 21] {
+            let byte = self.byte()?;
+            number |= u32::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                let shortest = shift == 0 || byte != 0;
+                return if shortest { Ok(number) } else { Err(Violation::IntegerTooLong) };
+            }
+        }
+        Err(Violation::IntegerTooLong)
+    }
+
     /// Bytes with their length before them.
     pub fn binary(&mut self) -> Result<&'a [u8], Violation> {
         let length = self.u16()?;

@@ -59,13 +59,14 @@ fn qos() -> impl Strategy<Value = QoS> {
 
 prop_compose! {
     fn session()(
-        ids in (number(), number()), key in key(), away_since in prop::option::of(number()),
+        ids in (number(), number()), key in key(), expiry in expiry(), away_since in prop::option::of(number()),
         numbers in (number(), number(), number()), received in prop::collection::vec(packet_id(), 0..20),
     ) -> Image {
         Image::Session {
             session: SessionId(ids.0),
             queue: QueueId(ids.1),
             key,
+            expiry,
             away_since: away_since.map(WallTime),
             horizon: QueuePosition(numbers.0),
             next: QueuePosition(numbers.1),
@@ -84,7 +85,7 @@ prop_compose! {
 prop_compose! {
     fn subscriptions()(
         session in number(), part: u32, as_of in number(),
-        filters in prop::collection::vec((text(), qos()), 0..10), owed in prop::collection::vec(owed(), 0..10),
+        filters in prop::collection::vec((text(), subscription()), 0..10), owed in prop::collection::vec(owed(), 0..10),
     ) -> Image {
         Image::Subscriptions { session: SessionId(session), part, as_of: Lsn(as_of), filters, owed }
     }
@@ -131,7 +132,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn will()(key in key(), content in message(), retain: bool) -> Image {
-        Image::Will { key, will: Will { content, retain, durable: true } }
+    fn will()(key in key(), will in a_will()) -> Image {
+        Image::Will { key, will }
     }
 }
