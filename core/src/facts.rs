@@ -22,8 +22,10 @@ pub enum Fact {
         queue: QueueId,
         /// Its virtual host.
         vhost: Box<str>,
-        /// Its client's identifier.
+        /// Its client's identifier; of a group that shares a subscription, its whole filter.
         client: String,
+        /// Whether it is a group's.
+        is_group: bool,
         /// How long it outlives its connection.
         expiry: SessionExpiry,
         /// Since when its client is away; none while it is connected.

@@ -3,6 +3,7 @@
 use crate::population;
 use criterion::{BenchmarkId, Criterion, Throughput};
 use std::hint::black_box;
+use vowmq_core::durable::record::Subscription;
 use vowmq_core::ids::SessionId;
 use vowmq_core::mqtt::packet::QoS;
 use vowmq_core::mqtt::topic::TopicFilter;
@@ -23,7 +24,7 @@ pub fn benchmarks(criterion: &mut Criterion) {
 
 fn insert(trie: &mut Subscriptions, filter: &str, session: u64) {
     let filter = TopicFilter::new(filter).expect("the population's filters are valid");
-    trie.insert(filter, Subscriber { session: SessionId(session), qos: QoS::AtLeastOnce });
+    trie.insert(filter, Subscriber::new(SessionId(session), &Subscription::of_qos(QoS::AtLeastOnce), false));
 }
 
 fn finding(criterion: &mut Criterion, trie: &Subscriptions, size: usize) {
@@ -38,7 +39,7 @@ fn finding(criterion: &mut Criterion, trie: &Subscriptions, size: usize) {
         group.bench_function(BenchmarkId::new(name, size), |bencher| {
             bencher.iter(|| {
                 found.clear();
-                trie.find(black_box(next.next().expect("it never ends")), &mut found);
+                trie.find(black_box(next.next().expect("it never ends")), None, &mut found);
                 assert_eq!(found.len(), matching);
             });
         });

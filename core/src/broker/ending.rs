@@ -49,6 +49,9 @@ impl Broker {
         let session = self.state.session(id).expect("a client has a session");
         let (key, durable, owed) = (session.key.clone(), session.durable, !session.owed.is_empty());
         let ends = session.expiry == SessionExpiry::After(0);
+        if !goes_on {
+            self.give_back(id);
+        }
         let delayed = self.state.wills.get(&key).is_some_and(|will| will.delay_s > 0);
         if goes_on {
             // Its client is here: no delay comes to its end.
@@ -79,6 +82,9 @@ impl Broker {
     pub(crate) fn remove_session(&mut self, id: SessionId) -> u64 {
         let session = self.state.session(id).expect("only sessions that exist are removed");
         let (key, queue_id, durable) = (session.key.clone(), session.queue, session.durable);
+        let (vhost, shares) = (session.vhost, session.shares());
+        self.give_back(id);
+        self.forget_loans(id);
         self.forget_away(id);
         // A will whose delay goes beyond the session's end. [MQTT-3.1.3-9]
         self.forget_delay(&key);
@@ -98,6 +104,7 @@ impl Broker {
         let lsn = self.commit(Record::SessionRemoved { session: id, at: self.now.wall });
         self.note_departure(&key, lsn);
         self.bury_later();
+        shares.iter().for_each(|filter| self.left_group(vhost, filter));
         messages
     }
 
@@ -115,6 +122,9 @@ impl Broker {
         let sessions: alloc::vec::Vec<SessionId> = self.state.clients.values().copied().collect();
         for id in sessions {
             let session = self.state.session(id).expect("clients have sessions");
+            if session.key.group().is_some() {
+                continue; // it has no connection that it could lose
+            }
             let (queue_id, away_since, owed) = (session.queue, session.away_since, !session.owed.is_empty());
             let queue = self.state.queue_mut(queue_id).expect("a session owns a queue");
             // All that may have been delivered counts as delivered.
@@ -128,6 +138,7 @@ impl Broker {
                 self.work.push_back(Work::Owed(id));
             }
         }
+        self.mend_groups();
         self.begin_serving_queues();
         let wills: alloc::vec::Vec<_> = self.state.wills.keys().cloned().collect();
         for key in wills {

@@ -62,8 +62,8 @@ impl Broker {
                 Waiter::Deliveries(session) => {
                     if let Some(attachment) = self.attachments.get_mut(&session) {
                         attachment.waits_for = None;
-                        self.pump(session);
                     }
+                    self.pump(session);
                 }
             }
         }

@@ -32,6 +32,7 @@ use crate::output::{Answer, CloseKind, CloseReason, Halt, Output};
 use crate::routing::subscriptions::Subscriber;
 use crate::session::Attachment;
 use crate::session::departures::Departures;
+use crate::session::sharing::Sharing;
 use crate::statistics::Statistics;
 use crate::time::{Deadline, Now, WallTime};
 use alloc::borrow::Cow;
@@ -64,6 +65,8 @@ pub struct Broker {
     pub(crate) away: BTreeSet<(WallTime, SessionId)>,
     /// Wills that are published when their delay is over.
     pub(crate) wills_due: BTreeSet<(WallTime, ClientKey)>,
+    /// What groups of shared subscriptions have given out.
+    pub(crate) sharing: Sharing,
     /// Messages for MQTT subscribers that expire.
     pub(crate) expiries: Expiries,
     /// What was put off to a later turn.
@@ -153,6 +156,7 @@ impl Broker {
             deadlines: Deadlines::default(),
             away: BTreeSet::new(),
             wills_due: BTreeSet::new(),
+            sharing: Sharing::default(),
             expiries: Expiries::default(),
             work: VecDeque::new(),
             pieces: 0,

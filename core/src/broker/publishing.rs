@@ -1,7 +1,7 @@
 //! Publishing: from a message to everybody it goes to, in one record.
 
 use super::{Broker, Work};
-use crate::durable::record::{ClientKey, Publication, Recipient, Record, Retain};
+use crate::durable::record::{ClientKey, Publication, Recipient, Record, Retain, Subscription};
 use crate::event::{DropReason, Event};
 use crate::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use crate::limits::{Overflow, RECORD_OVERHEAD_BYTES};
@@ -105,18 +105,29 @@ struct Route {
     sessions: Vec<SessionId>,
     /// The declared queues of `recipients`.
     queues: Vec<QueueId>,
-    /// Subscribers that get it with QoS 0, and whether as a retained one.
-    at_most_once: Vec<(SessionId, bool)>,
+    /// Subscribers that get it with QoS 0.
+    at_most_once: Vec<Hearer>,
     /// What has to go from queues at their bound.
     dropped: Vec<(QueueId, QueuePosition, MessageId)>,
     /// Queues at their bound that cannot take it at all.
     passed_by: Vec<QueueId>,
 }
 
+/// Who gets a message with QoS 0.
+#[derive(Clone, Copy)]
+pub(crate) struct Hearer {
+    /// The session.
+    pub session: SessionId,
+    /// RETAIN.
+    pub retain: bool,
+    /// The shared subscription, if it gets it as a member of a group.
+    pub shares: Option<Subscription>,
+}
+
 /// A QoS 0 message on its way to many.
 pub(crate) struct FanOut {
     message: Message,
-    sessions: Vec<(SessionId, bool)>,
+    hearers: Vec<Hearer>,
     next: usize,
 }
 
@@ -196,17 +207,23 @@ impl Broker {
         }
         let mut route = Route::default();
         let mut outcome = Ok(());
-        for Subscriber { session, qos, retain_as_published, .. } in &found {
+        for Subscriber { session, qos, retain_as_published, is_group, .. } in &found {
+            if *is_group {
+                continue;
+            }
             let retain = publishing.retain && *retain_as_published; // [MQTT-3.3.1-9]
             // [MQTT-3.8.4-6]: the lower of the publisher's and the subscription's.
             let qos = publishing.qos.min(*qos);
             if qos == QoS::AtMostOnce {
-                route.at_most_once.push((*session, retain));
+                route.at_most_once.push(Hearer { session: *session, retain, shares: None });
                 continue;
             }
             let expires = publishing.expires_at > WallTime(0);
             let delivery = Delivery { expires, ..Delivery::to_subscriber(qos, retain) };
-            outcome = outcome.and(self.route_to_queue(*session, delivery, publishing, &mut route));
+            outcome = outcome.and(self.route_to_queue(*session, delivery, None, publishing, &mut route));
+        }
+        for subscriber in found.iter().filter(|subscriber| subscriber.is_group) {
+            outcome = outcome.and(self.route_to_group(subscriber, publishing, &mut route));
         }
         self.subscribers = found;
         outcome?;
@@ -244,15 +261,47 @@ impl Broker {
             transient: survives && !durable,
         };
         let position = self.state.queue(lane).expect("a declared queue has its lanes").next();
-        route.recipients.push(Recipient { queue: lane, position, delivery, durable });
+        route.recipients.push(Recipient { queue: lane, position, delivery, durable, group: None });
         route.queues.push(id);
         Ok(())
+    }
+
+    /// To a member that has room, else into the group's queue.
+    fn route_to_group(
+        &mut self,
+        group: &Subscriber,
+        publishing: &Publishing<'_>,
+        route: &mut Route,
+    ) -> Result<(), &'static str> {
+        let qos = publishing.qos.min(group.qos);
+        if qos == QoS::AtMostOnce {
+            if let Some(member) = self.next_member(group.session, qos) {
+                let retain = publishing.retain && member.subscription.retain_as_published;
+                let shares = Some(member.subscription);
+                route.at_most_once.push(Hearer { session: member.session, retain, shares });
+            }
+            return Ok(());
+        }
+        let expires = publishing.expires_at > WallTime(0);
+        let delivery = Delivery { expires, ..Delivery::to_subscriber(qos, publishing.retain) };
+        // Straight into the queue of a member that does not get it otherwise as well.
+        if let Some(member) = self.goes_straight(group.session, qos) {
+            let queue = self.state.session(member.session).map(|session| session.queue);
+            if !route.recipients.iter().any(|recipient| Some(recipient.queue) == queue) {
+                let retain = publishing.retain && member.subscription.retain_as_published;
+                let delivery = Delivery { qos: qos.min(member.subscription.qos), retain, ..delivery };
+                let group = Some(group.session);
+                return self.route_to_queue(member.session, delivery, group, publishing, route);
+            }
+        }
+        self.route_to_queue(group.session, delivery, None, publishing, route)
     }
 
     fn route_to_queue(
         &self,
         id: SessionId,
         delivery: Delivery,
+        group: Option<SessionId>,
         publishing: &Publishing<'_>,
         route: &mut Route,
     ) -> Result<(), &'static str> {
@@ -287,7 +336,7 @@ impl Broker {
             }
         }
         let (position, durable) = (queue.next(), session.durable);
-        route.recipients.push(Recipient { queue: session.queue, position, delivery, durable });
+        route.recipients.push(Recipient { queue: session.queue, position, delivery, durable, group });
         route.sessions.push(id);
         Ok(())
     }
@@ -389,43 +438,43 @@ impl Broker {
                 self.hold_deliveries(session);
             } else if index < now {
                 self.pump(session);
-            } else if self.attachments.contains_key(&session) {
+            } else if self.attachments.contains_key(&session) || self.is_group(session) {
                 self.work.push_back(Work::Pump(session));
             }
         }
     }
 
     /// Sends with QoS 0; beyond a turn's worth, later, and later ones behind it.
-    fn send_at_most_once(&mut self, publishing: &Publishing<'_>, sessions: Vec<(SessionId, bool)>) {
-        let Some(topic) = publishing.topic.filter(|_| !sessions.is_empty()) else { return };
+    fn send_at_most_once(&mut self, publishing: &Publishing<'_>, hearers: Vec<Hearer>) {
+        let Some(topic) = publishing.topic.filter(|_| !hearers.is_empty()) else { return };
         let MessageParts { properties, body, .. } = publishing.parts;
-        if self.fan_outs.is_empty() && sessions.len() <= self.settings.limits.turn_work {
+        if self.fan_outs.is_empty() && hearers.len() <= self.settings.limits.turn_work {
             let (origin, expires_at) = (publishing.origin, publishing.expires_at);
             let message = Outgoing { topic, origin, properties, body, expires_at };
             let mut shared: Option<Bytes> = None;
-            for (session, retain) in sessions {
-                self.deliver_at_most_once(session, &message, retain, || {
+            for hearer in &hearers {
+                self.deliver_at_most_once(hearer, &message, || {
                     shared.get_or_insert_with(|| Bytes::copy_from_slice(body)).clone()
                 });
             }
             return;
         }
         let message = publishing.message(self.now.wall);
-        self.fan_outs.push_back(FanOut { message, sessions, next: 0 });
+        self.fan_outs.push_back(FanOut { message, hearers, next: 0 });
     }
 
     /// Goes on with the first fan-out, to so many subscribers at the most.
     pub(super) fn go_on_fanning_out(&mut self, most: usize) {
         let Some(mut fan_out) = self.fan_outs.pop_front() else { return };
-        let end = fan_out.sessions.len().min(fan_out.next + most);
+        let end = fan_out.hearers.len().min(fan_out.next + most);
         let message = fan_out.message.clone();
         let topic = message.topic();
         let outgoing = Outgoing::of(&message, &topic);
-        for &(session, retain) in &fan_out.sessions[fan_out.next..end] {
-            self.deliver_at_most_once(session, &outgoing, retain, || message.body_shared());
+        for hearer in &fan_out.hearers[fan_out.next..end] {
+            self.deliver_at_most_once(hearer, &outgoing, || message.body_shared());
         }
         fan_out.next = end;
-        if end < fan_out.sessions.len() {
+        if end < fan_out.hearers.len() {
             reached!("fan-out goes on");
             self.fan_outs.push_front(fan_out);
         }
@@ -434,13 +483,16 @@ impl Broker {
     /// Sends one message with QoS 0, if the session is connected and reads fast enough.
     pub(crate) fn deliver_at_most_once(
         &mut self,
-        session: SessionId,
+        hearer: &Hearer,
         message: &Outgoing<'_>,
-        retain: bool,
         shared: impl FnOnce() -> Bytes,
     ) {
         self.pieces += 1;
-        let identifiers = self.identifiers_of(session, message.topic);
+        let Hearer { session, retain, shares } = *hearer;
+        let identifiers = match shares {
+            Some(subscription) => subscription.identifiers().to_vec(),
+            None => self.identifiers_of(session, message.topic),
+        };
         let Some(attachment) = self.attachments.get(&session) else { return };
         let (id, queue) = (attachment.connection, attachment.queue);
         let connection = self.connections.get_mut(&id).expect("an attachment has a connection");

@@ -62,6 +62,6 @@ impl Broker {
         let queues = self.state.clients.iter().take(CLIENTS_LOOKED_AT);
         let largest =
             queues.filter_map(|(key, id)| Some((key, queue(id)?))).max_by_key(|(_, queue)| queue.bytes());
-        largest.map(|(key, queue)| (String::from(&*key.client), queue.len() as u64))
+        largest.map(|(key, queue)| (String::from(key.name()), queue.len() as u64))
     }
 }

@@ -31,6 +31,10 @@
 //! | 35, 37 | images with what only MQTT 5 has | see `image` |
 //! | 36 | will set, with what only MQTT 5 has | vhost, client, retain byte, delay, expiry, message |
 //! | 38 | retained expired | vhost, topic, message |
+//! | 39 | moved | from: 0, or 1 and queue and position; message, recipient |
+//! | 40 | image of a stretch of a queue with entries of groups | see `image` |
+//!
+//! A recipient: queue, position, delivery byte, with 32 in it the session of the group.
 //!
 //! A subscription: a byte (QoS, then no local 4, retain as published 8, owed nothing 16, has an identifier 32), the identifier.
 //! A session's expiry: 0 as the setting has it, else seconds + 1. A will's expiry: 0 none, else seconds + 1.
@@ -125,6 +129,7 @@ fn type_of(record: &Record) -> u8 {
         Record::RangeSettled { .. } => 31,
         Record::SessionExpirySet { .. } => 34,
         Record::RetainedExpired { .. } => 38,
+        Record::Moved { .. } => 39,
     }
 }
 
@@ -192,6 +197,17 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
             put_number(out, session.0);
             put_expiry(out, *expiry);
         }
+        Record::Moved { from, message, to } => {
+            match from {
+                None => out.push(0),
+                Some((queue, position)) => {
+                    out.push(1);
+                    put_numbers(out, &[queue.0, position.0]);
+                }
+            }
+            put_number(out, message.0);
+            put_recipient(out, to);
+        }
         Record::RetainedExpired { vhost, topic, message } => {
             put_bytes(out, vhost.as_bytes());
             put_bytes(out, topic.as_bytes());
@@ -199,6 +215,21 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
         }
     }
     None
+}
+
+/// In a recipient's delivery byte: the group's session follows.
+const OF_GROUP: u8 = 32;
+
+fn put_recipient(out: &mut Vec<u8>, recipient: &Recipient) {
+    put_numbers(out, &[recipient.queue.0, recipient.position.0]);
+    let byte = recipient.delivery.to_byte();
+    match recipient.group {
+        None => out.push(byte),
+        Some(group) => {
+            out.push(byte | OF_GROUP);
+            put_number(out, group.0);
+        }
+    }
 }
 
 fn put_subscription(out: &mut Vec<u8>, subscription: &Subscription, owes: bool) {
@@ -231,7 +262,7 @@ fn put_will(out: &mut Vec<u8>, will: &Will) {
 }
 
 /// Message id, vhost, retain byte, received (0, or 1 and session and packet id), will of (0, or 1 and client), list
-/// of dropped (queue, position), list of recipients (queue, position, delivery byte), message.
+/// of dropped (queue, position), list of recipient, message.
 fn put_publication(out: &mut Vec<u8>, publication: &Publication) -> Span {
     put_number(out, publication.message.0);
     put_bytes(out, publication.vhost.as_bytes());
@@ -253,10 +284,8 @@ fn put_publication(out: &mut Vec<u8>, publication: &Publication) -> Span {
     put_number(out, publication.dropped.len() as u64);
     publication.dropped.iter().for_each(|(queue, position)| put_numbers(out, &[queue.0, position.0]));
     put_number(out, publication.recipients.iter().filter(|recipient| recipient.durable).count() as u64);
-    for recipient in publication.recipients.iter().filter(|recipient| recipient.durable) {
-        put_numbers(out, &[recipient.queue.0, recipient.position.0]);
-        out.push(recipient.delivery.to_byte());
-    }
+    let durable = publication.recipients.iter().filter(|recipient| recipient.durable);
+    durable.for_each(|recipient| put_recipient(out, recipient));
     put_message(out, &publication.content)
 }
 
@@ -335,7 +364,7 @@ pub fn decode(bytes: &[u8], offset: usize) -> Result<(Record, Option<Span>, usiz
     if end > bytes.len() {
         return Err(CodecError::Truncated);
     }
-    if !(1..=38).contains(&kind) {
+    if !(1..=40).contains(&kind) {
         return Err(CodecError::UnknownType(kind));
     }
     let mut fields = Fields { bytes: &bytes[..end], at: offset + RECORD_HEADER, span: None, body: None };
@@ -404,6 +433,10 @@ impl Fields<'_> {
                 Record::RangeSettled { queue, from, to }
             }
             34 => Record::SessionExpirySet { session: self.session()?, expiry: self.expiry()? },
+            39 => {
+                let from = if self.flag()? { Some((self.queue()?, self.position()?)) } else { None };
+                Record::Moved { from, message: MessageId(self.number()?), to: self.recipient()? }
+            }
             38 => {
                 let (vhost, topic, message) = (self.text()?, self.text()?, MessageId(self.number()?));
                 Record::RetainedExpired { vhost, topic, message }
@@ -466,12 +499,16 @@ impl Fields<'_> {
         let received = if self.flag()? { Some((self.session()?, self.packet_id()?)) } else { None };
         let will_of = if self.flag()? { Some(self.text()?) } else { None };
         let dropped = self.list(|f| Some((f.queue()?, f.position()?)))?;
-        let recipients = self.list(|f| {
-            let (queue, position) = (f.queue()?, f.position()?);
-            Some(Recipient { queue, position, delivery: Delivery::from_byte(f.byte()?)?, durable: true })
-        })?;
+        let recipients = self.list(Fields::recipient)?;
         let content = self.message()?;
         Some(Publication { message, vhost, content, recipients, dropped, retain, received, will_of })
+    }
+
+    fn recipient(&mut self) -> Option<Recipient> {
+        let (queue, position, byte) = (self.queue()?, self.position()?, self.byte()?);
+        let group = if byte & OF_GROUP != 0 { Some(self.session()?) } else { None };
+        let delivery = Delivery::from_byte(byte & !OF_GROUP)?;
+        Some(Recipient { queue, position, delivery, durable: true, group })
     }
 
     fn message(&mut self) -> Option<Message> {

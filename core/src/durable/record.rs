@@ -14,6 +14,7 @@ use crate::queue::{Delivery, Entry};
 use crate::routing::retained::Progress;
 use crate::time::WallTime;
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -24,6 +25,29 @@ pub struct ClientKey {
     pub vhost: Box<str>,
     /// The client's identifier.
     pub client: Box<str>,
+}
+
+/// What the names of groups begin with. No client's identifier has it in it. [MQTT-1.5.4-2]
+const GROUP: char = '\0';
+
+impl ClientKey {
+    /// Whose the session of a group is that shares a subscription; `filter` is the whole `$share/name/filter`.
+    pub fn of_group(vhost: &str, filter: &str) -> ClientKey {
+        let mut client = String::with_capacity(filter.len() + 1);
+        client.push(GROUP);
+        client.push_str(filter);
+        ClientKey { vhost: vhost.into(), client: client.into() }
+    }
+
+    /// Of a group, the whole `$share/name/filter`.
+    pub fn group(&self) -> Option<&str> {
+        self.client.strip_prefix(GROUP)
+    }
+
+    /// For people: the client's identifier, or the group's filter.
+    pub fn name(&self) -> &str {
+        self.group().unwrap_or(&self.client)
+    }
 }
 
 /// One fact.
@@ -101,6 +125,15 @@ pub enum Record {
     },
     /// A message was published.
     Published(Publication),
+    /// A message went from one queue to another: of a shared subscription's group to a member, or back.
+    Moved {
+        /// The entry that it was; none: it stays there as well, lent.
+        from: Option<(QueueId, QueuePosition)>,
+        /// The message.
+        message: MessageId,
+        /// The entry that it becomes.
+        to: Recipient,
+    },
     /// A publisher's QoS 2 packet identifier was taken, for a message that nothing durable is owed.
     PacketIdReceived {
         /// The publisher's session.
@@ -264,6 +297,8 @@ pub enum Image {
         end: QueuePosition,
         /// The entries that are not settled.
         entries: Vec<Entry>,
+        /// Those of them that came from the group of a shared subscription, with its session.
+        groups: Vec<(QueuePosition, SessionId)>,
     },
     /// Where the messages of a stretch of ids lie.
     Messages {
@@ -326,6 +361,8 @@ pub struct Recipient {
     pub delivery: Delivery,
     /// Whether the queue survives; others are not written.
     pub durable: bool,
+    /// The session of the group, if it gets it as a member of a shared subscription.
+    pub group: Option<SessionId>,
 }
 
 /// What a message does to its topic.
@@ -391,6 +428,11 @@ impl Subscription {
     pub fn of_qos(qos: QoS) -> Subscription {
         Subscription { qos, no_local: false, retain_as_published: false, identifier: 0 }
     }
+
+    /// Its identifier, if it has one.
+    pub fn identifiers(&self) -> &[u32] {
+        if self.identifier > 0 { core::slice::from_ref(&self.identifier) } else { &[] }
+    }
 }
 
 /// A subscription that was granted.
@@ -419,6 +461,9 @@ impl Record {
             | Record::PacketIdReceived { session, .. }
             | Record::PacketIdReleased { session, .. } => state.is_durable_session(*session),
             Record::Published(publication) => publication.is_durable(state),
+            Record::Moved { from, to, .. } => {
+                to.durable || from.is_some_and(|(queue, position)| state.is_durable_entry(queue, position))
+            }
             Record::Settled { queue, position } => state.is_durable_entry(*queue, *position),
             Record::Releasing { queue, .. }
             | Record::RangeSettled { queue, .. }

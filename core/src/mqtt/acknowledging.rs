@@ -30,6 +30,7 @@ impl Broker {
             (AckKind::PubRec, Some((QoS::ExactlyOnce, Stage::Queued, entry))) => {
                 let position = entry.position;
                 let lsn = self.commit(Record::Releasing { queue, position });
+                self.return_loan(queue, position);
                 self.acknowledge(id, AckKind::PubRel, packet_id, lsn);
             }
             (AckKind::PubRec, Some((QoS::ExactlyOnce, _, entry))) => {
@@ -65,11 +66,13 @@ impl Broker {
         let wait = match sent.map(|entry| (entry.stage, entry)) {
             Some((Stage::Queued, Entry { position, .. })) if failed => {
                 self.commit(Record::Settled { queue: queue_id, position });
-                return;
+                return self.return_loan(queue_id, position);
             }
             Some((Stage::Queued, Entry { position, .. })) => {
                 reached!("early PUBREC");
-                self.commit(Record::Releasing { queue: queue_id, position })
+                let lsn = self.commit(Record::Releasing { queue: queue_id, position });
+                self.return_loan(queue_id, position);
+                lsn
             }
             Some((Stage::Releasing | Stage::Settled, entry)) => queue.recorded_by(&entry),
             // Not known (any more): the subscriber is helped to forget it, too.
@@ -92,6 +95,7 @@ impl Broker {
     fn settle(&mut self, session: SessionId, queue: QueueId, entry: &Entry) {
         let (message, position) = (entry.message, entry.position);
         self.commit(Record::Settled { queue, position });
+        self.return_loan(queue, position);
         self.message_event(|| Event::Acknowledged { message, queue, position });
         let attachment = self.attachments.get_mut(&session).expect("who acknowledges is attached");
         attachment.in_flight -= 1;

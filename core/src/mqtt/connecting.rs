@@ -241,7 +241,7 @@ impl Broker {
     }
 
     /// A new session: one that outlives its connection, if it has an expiry.
-    fn open_session(&mut self, key: ClientKey, expiry: Option<SessionExpiry>) -> (SessionId, Lsn) {
+    pub(crate) fn open_session(&mut self, key: ClientKey, expiry: Option<SessionExpiry>) -> (SessionId, Lsn) {
         let (session, queue) = self.state.next_session();
         let horizon = crate::ids::QueuePosition(self.settings.limits.horizon_block);
         let (at, durable) = (self.now.wall, expiry.is_some());

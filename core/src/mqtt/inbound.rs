@@ -60,6 +60,7 @@ impl Broker {
     fn topic_name<'a>(&mut self, id: ConnectionId, publish: &Publish<'a>) -> Option<Cow<'a, str>> {
         let terms = self.connections.get_mut(&id).and_then(|connection| connection.client.as_mut());
         let terms = terms.and_then(|client| client.terms.as_mut());
+        let mut fault = Violation::TopicAlias;
         let name = match (publish.topic, publish.properties.topic_alias) {
             (Some(topic), None) => Some(Cow::Borrowed(topic.as_str())),
             (Some(topic), Some(alias)) => {
@@ -67,12 +68,16 @@ impl Broker {
                 valid.then_some(Cow::Borrowed(topic.as_str()))
             }
             (None, alias) => {
-                let topic = terms.and_then(|terms| terms.topic_of(alias.unwrap_or(0)));
+                let alias = alias.unwrap_or(0);
+                if terms.as_ref().is_some_and(|terms| terms.takes_alias(alias)) {
+                    fault = Violation::TopicAliasUnknown;
+                }
+                let topic = terms.and_then(|terms| terms.topic_of(alias));
                 topic.map(|topic| Cow::Owned(String::from(&*topic)))
             }
         };
         if name.is_none() {
-            self.violated(id, Violation::TopicAlias); // [MQTT-3.3.2-8], [MQTT-3.3.2-9]
+            self.violated(id, fault); // [MQTT-3.3.2-8], [MQTT-3.3.2-9]
         }
         name
     }

@@ -6,7 +6,8 @@ use super::packet::{AckKind, ProtocolLevel, ReasonCode, Subscribe, Unsubscribe};
 use crate::broker::Broker;
 use crate::connection::Reply;
 use crate::durable::record::{Granted, Record, Subscription};
-use crate::ids::{ConnectionId, SessionId};
+use crate::ids::{ConnectionId, Lsn, SessionId};
+use crate::mqtt::topic::TopicFilter;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -35,8 +36,8 @@ impl Broker {
         for (filter, options) in &subscribe.filters {
             let filter = match filter {
                 Ok(filter) => filter.as_str(),
-                Err(violation) => {
-                    codes.push(refusal(violation.code()));
+                Err(_) => {
+                    codes.push(refusal(ReasonCode::TopicFilterInvalid));
                     continue;
                 }
             };
@@ -54,10 +55,19 @@ impl Broker {
             return self.over_limit(id, ReasonCode::QuotaExceeded, text.into());
         }
         let before = self.state.next_message();
-        let wait = match granted.is_empty() {
-            true => self.state.session(session).map_or(crate::ids::Lsn::NONE, |session| session.changed),
+        let vhost = self.state.session(session).expect("a client has a session").vhost;
+        let shared: Vec<Box<str>> =
+            granted.iter().filter(|g| is_shared(&g.filter)).map(|g| g.filter.clone()).collect();
+        // A group's session is there before its member is.
+        let mut wait = Lsn::NONE;
+        for granted in granted.iter().filter(|granted| is_shared(&granted.filter)) {
+            wait = wait.max(self.join_group(session, granted));
+        }
+        wait = wait.max(match granted.is_empty() {
+            true => self.state.session(session).map_or(Lsn::NONE, |session| session.changed),
             false => self.commit(Record::Subscribed { session, filters: granted, before }),
-        };
+        });
+        shared.iter().for_each(|filter| self.joined_group(vhost, filter));
         let mut suback = Vec::with_capacity(8 + codes.len());
         put_codes(&mut suback, SUBACK, subscribe.packet_id, &codes, level); // [MQTT-3.8.4-1], [MQTT-3.8.4-2]
         self.reply(id, wait, Reply::Long(suback.into()));
@@ -76,7 +86,7 @@ impl Broker {
         let mut codes = Vec::with_capacity(unsubscribe.filters.len());
         for filter in &unsubscribe.filters {
             let reason = match filter {
-                Err(violation) => violation.code(),
+                Err(_) => ReasonCode::TopicFilterInvalid,
                 Ok(filter) if filters.iter().any(|known| **known == *filter.as_str()) => ReasonCode::Success,
                 Ok(filter) if held.subscriptions.contains_key(filter.as_str()) => {
                     filters.push(filter.as_str().into());
@@ -87,7 +97,10 @@ impl Broker {
             codes.push(reason as u8); // [MQTT-3.11.3-1]
         }
         if !filters.is_empty() {
+            let vhost = held.vhost;
+            let shared: Vec<Box<str>> = filters.iter().filter(|filter| is_shared(filter)).cloned().collect();
             wait = self.commit(Record::Unsubscribed { session, filters }); // [MQTT-3.10.4-1..3]
+            shared.iter().for_each(|filter| self.left_group(vhost, filter));
         }
         // Also where nothing was taken away. [MQTT-3.10.4-4], [MQTT-3.10.4-5]
         if self.level_of(id) != ProtocolLevel::V5 {
@@ -104,6 +117,10 @@ impl Broker {
     }
 }
 
+fn is_shared(filter: &str) -> bool {
+    TopicFilter::new(filter).is_ok_and(|filter| filter.share().is_some())
+}
+
 /// What is granted of what was asked for: all of it.
 fn grant(filter: &str, options: &Options, identifier: u32, known: bool) -> Granted {
     let Options { qos, no_local, retain_as_published, retained } = *options;
@@ -112,6 +129,7 @@ fn grant(filter: &str, options: &Options, identifier: u32, known: bool) -> Grant
         RetainHandling::IfNew => !known, // [MQTT-3.3.1-10] of MQTT 5
         RetainHandling::Never => false,  // [MQTT-3.3.1-11] of MQTT 5
     };
+    let owes = owes && !is_shared(filter); // §4.8.2 of MQTT 5
     let subscription = Subscription { qos, no_local, retain_as_published, identifier };
     Granted { filter: filter.into(), subscription, owes }
 }

@@ -39,9 +39,14 @@ impl Terms {
         }
     }
 
-    /// From now on the client's alias stands for this topic. False: it is 0 or too large. [MQTT-3.2.2-17]
+    /// Whether the client may use this alias. [MQTT-3.2.2-17]
+    pub fn takes_alias(&self, alias: u16) -> bool {
+        (1..=self.aliases_in_maximum).contains(&alias)
+    }
+
+    /// From now on the client's alias stands for this topic. False: it is 0 or too large.
     pub fn set_alias(&mut self, alias: u16, topic: &str) -> bool {
-        let valid = (1..=self.aliases_in_maximum).contains(&alias);
+        let valid = self.takes_alias(alias);
         if valid {
             self.aliases_in.insert(alias, topic.into());
         }

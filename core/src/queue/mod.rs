@@ -16,7 +16,8 @@ pub mod horizon;
 mod pushes;
 mod salvage;
 
-use crate::ids::{Lsn, MessageId, QueuePosition};
+use crate::ids::{Lsn, MessageId, QueuePosition, SessionId};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 pub use chunk::{CHUNK, Chunk};
 pub use entry::{Delivery, Entry, Stage};
@@ -47,6 +48,8 @@ pub struct Queue {
     last_drop: Lsn,
     /// Positions may be left out.
     sparse: bool,
+    /// Entries that came from the group of a shared subscription, with its session; few, and mostly none.
+    groups: Option<Box<BTreeMap<QueuePosition, SessionId>>>,
 }
 
 /// Positions between two marks of the front.
@@ -73,6 +76,7 @@ impl Queue {
             last_settlement: Lsn::NONE,
             last_drop: Lsn::NONE,
             sparse: false,
+            groups: None,
         }
     }
 
@@ -235,6 +239,26 @@ impl Queue {
         true
     }
 
+    /// The entry came from this group.
+    pub(crate) fn note_group(&mut self, position: QueuePosition, group: SessionId) {
+        self.groups.get_or_insert_default().insert(position, group);
+    }
+
+    /// The group that the entry came from.
+    pub fn group_of(&self, position: QueuePosition) -> Option<SessionId> {
+        self.groups.as_ref()?.get(&position).copied()
+    }
+
+    /// The entries from here up to there that came from groups.
+    pub fn groups_in(
+        &self,
+        from: QueuePosition,
+        to: QueuePosition,
+    ) -> impl Iterator<Item = (QueuePosition, SessionId)> {
+        let found = self.groups.iter().flat_map(move |groups| groups.range(from..to));
+        found.map(|(position, group)| (*position, *group))
+    }
+
     /// Everything up to here may have been sent.
     pub(crate) fn mark_sent_to(&mut self, position: QueuePosition) {
         self.sent_to = self.sent_to.max(position);
@@ -265,6 +289,9 @@ impl Queue {
             self.bytes -= body_bytes(entry.message);
         }
         self.advance(position, Stage::Settled, lsn);
+        if let Some(groups) = &mut self.groups {
+            groups.remove(&position);
+        }
         self.live -= 1;
         self.drop_empty_chunk(position);
         self.mark_front();

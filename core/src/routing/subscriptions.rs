@@ -27,13 +27,15 @@ pub struct Subscriber {
     pub retain_as_published: bool,
     /// The subscription's identifier; 0 for none.
     pub identifier: u32,
+    /// It is the session of a group that shares the subscription.
+    pub is_group: bool,
 }
 
 impl Subscriber {
     /// A session with one of its subscriptions.
-    pub fn new(session: SessionId, subscription: &Subscription) -> Subscriber {
+    pub fn new(session: SessionId, subscription: &Subscription, is_group: bool) -> Subscriber {
         let Subscription { qos, no_local, retain_as_published, identifier } = *subscription;
-        Subscriber { session, qos, no_local, retain_as_published, identifier }
+        Subscriber { session, qos, no_local, retain_as_published, identifier, is_group }
     }
 }
 
@@ -368,7 +370,7 @@ mod tests {
                 let (Ok(valid), session) = (TopicFilter::new(filter), SessionId(*session)) else { continue };
                 let qos = QoS::from_bits(*qos).expect("0 to 2");
                 if *insert {
-                    trie.insert(valid, Subscriber::new(session, &Subscription::of_qos(qos)));
+                    trie.insert(valid, Subscriber::new(session, &Subscription::of_qos(qos), false));
                     model.insert((filter.clone(), session), qos);
                 } else {
                     let was_there = model.remove(&(filter.clone(), session)).is_some();

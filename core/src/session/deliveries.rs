@@ -51,6 +51,12 @@ enum Next {
 impl Broker {
     /// Delivers what can be delivered now, or a turn's worth of it.
     pub(crate) fn pump(&mut self, session: SessionId) {
+        if !self.attachments.contains_key(&session) {
+            if self.is_group(session) {
+                self.serve_group(session);
+            }
+            return;
+        }
         for _ in 0..self.settings.limits.turn_work {
             match self.next_delivery(session) {
                 Next::Publish(entry, redelivered) => self.deliver(session, &entry, redelivered),
@@ -63,7 +69,7 @@ impl Broker {
                     self.expire_entry(queue, position);
                 }
                 Next::Wait(lsn) => return self.deliveries_wait(session, lsn),
-                Next::Nothing => return,
+                Next::Nothing => return self.wake_groups_of(session),
             }
         }
         self.work.push_back(Work::Pump(session));
@@ -145,6 +151,8 @@ impl Broker {
         if let Some(attachment) = self.attachments.get_mut(&session) {
             attachment.hold = self.log.last();
             self.work.push_back(Work::Pump(session));
+        } else if self.is_group(session) {
+            self.hold_group(session);
         }
     }
 
@@ -159,7 +167,11 @@ impl Broker {
         let (id, queue_id) = (attachment.connection, attachment.queue);
         let message = self.state.messages.message(entry.message).expect("it was just there");
         let topic = message.topic();
-        let identifiers = self.identifiers_of(session, &topic);
+        let group = self.state.queue(queue_id).and_then(|queue| queue.group_of(entry.position));
+        let identifiers = match group {
+            Some(group) => self.identifier_in_group(session, group),
+            None => self.identifiers_of(session, &topic),
+        };
         let packet_id = packet_id(entry.position);
         let delivery = match entry.delivery.qos {
             QoS::AtLeastOnce => Delivery::AtLeastOnce(packet_id),
@@ -199,6 +211,7 @@ impl Broker {
         attachment.in_flight -= 1;
         let (queue, position) = (attachment.queue, entry.position);
         self.commit(Record::Settled { queue, position });
+        self.return_loan(queue, position);
         self.counters.dropped_too_large += 1;
         let (message, reason) = (Some(entry.message), DropReason::TooLarge);
         self.message_event(|| Event::Dropped { message, queue, reason });

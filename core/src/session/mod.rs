@@ -3,6 +3,7 @@
 mod deliveries;
 pub mod departures;
 mod owed;
+pub(crate) mod sharing;
 
 pub use deliveries::packet_id;
 

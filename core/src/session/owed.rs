@@ -1,6 +1,7 @@
 //! The retained messages that a new subscription is owed, in bounded pieces (MQTT 3.1.1 §3.3.1.3).
 
 use crate::broker::fetching::Reader;
+use crate::broker::publishing::Hearer;
 use crate::broker::{Broker, Work};
 use crate::durable::record::Record;
 use crate::ids::{MessageId, SessionId};
@@ -40,7 +41,8 @@ impl Broker {
                 let topic = content.topic();
                 let outgoing = Outgoing::of(&content, &topic);
                 if !outgoing.has_expired(self.now.wall) {
-                    self.deliver_at_most_once(id, &outgoing, true, || content.body_shared());
+                    let hearer = Hearer { session: id, retain: true, shares: None };
+                    self.deliver_at_most_once(&hearer, &outgoing, || content.body_shared());
                 }
             } else {
                 let expires = self.state.messages.find(message).is_some_and(|known| known.expires());

@@ -24,6 +24,9 @@ pub(super) enum FactLine<'a> {
         queue: u64,
         vhost: &'a str,
         client: &'a str,
+        /// Of a group that shares a subscription.
+        #[serde(skip_serializing_if = "is_false")]
+        group: bool,
         /// RFC 3339, UTC; null while connected.
         away_since: Option<String>,
         /// Seconds, or "never"; left out where the setting has it.
@@ -183,23 +186,33 @@ pub(super) struct Place {
 impl<'a> From<&'a Fact> for FactLine<'a> {
     fn from(fact: &'a Fact) -> Self {
         match fact {
-            Fact::Session { session, queue, vhost, client, expiry, away_since, horizon, next, changed } => {
-                FactLine::Session {
-                    session: session.0,
-                    queue: queue.0,
-                    vhost,
-                    client,
-                    away_since: away_since.map(rfc3339),
-                    expiry: match expiry {
-                        SessionExpiry::AsSet => None,
-                        SessionExpiry::After(seconds) => Some(Expiry::Seconds(*seconds)),
-                        SessionExpiry::Never => Some(Expiry::Word("never")),
-                    },
-                    horizon: horizon.0,
-                    next: next.0,
-                    changed: changed.0,
-                }
-            }
+            Fact::Session {
+                session,
+                queue,
+                vhost,
+                client,
+                is_group,
+                expiry,
+                away_since,
+                horizon,
+                next,
+                changed,
+            } => FactLine::Session {
+                session: session.0,
+                queue: queue.0,
+                vhost,
+                client,
+                group: *is_group,
+                away_since: away_since.map(rfc3339),
+                expiry: match expiry {
+                    SessionExpiry::AsSet => None,
+                    SessionExpiry::After(seconds) => Some(Expiry::Seconds(*seconds)),
+                    SessionExpiry::Never => Some(Expiry::Word("never")),
+                },
+                horizon: horizon.0,
+                next: next.0,
+                changed: changed.0,
+            },
             Fact::Subscription { session, filter, subscription } => {
                 let Subscription { qos, no_local, retain_as_published, identifier } = *subscription;
                 let (session, qos) = (session.0, level(qos));
@@ -312,6 +325,9 @@ impl From<vowmq_core::durable::place::Place> for Place {
 impl fmt::Display for FactLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            FactLine::Session { session, queue, client, group: true, next, .. } => {
+                write!(f, "session {session} of group {client:?}: queue {queue}, next position {next}")
+            }
             FactLine::Session { session, queue, client, away_since, expiry, horizon, next, .. } => {
                 write!(f, "session {session} of client {client:?}: queue {queue}, next position {next}, ")?;
                 write!(f, "delivered below {horizon}, ")?;
@@ -432,6 +448,8 @@ mod tests {
             queue: QueueId(2),
             vhost: "/".into(),
             client: "c\"1".to_owned(),
+            is_group: false,
+            expiry: SessionExpiry::AsSet,
             away_since: Some(WallTime(1_700_000_000_123)),
             horizon: QueuePosition(3),
             next: QueuePosition(4),

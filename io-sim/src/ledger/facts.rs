@@ -122,6 +122,15 @@ impl Facts {
                 self.queue_retained(session, entries, progress);
             }
             Record::Published(publication) => self.publish(&publication, news),
+            Record::Moved { from, message, to } => {
+                let mut key = None;
+                if let Some((queue, position)) = from {
+                    self.with_queue(queue, |facts| {
+                        key = facts.entries.remove(&position.0).and_then(|entry| entry.key);
+                    });
+                }
+                self.with_queue(to.queue, |facts| facts.push(to.position, message, key));
+            }
             Record::PacketIdReceived { session, packet_id } => {
                 self.with(session, |facts| facts.received.extend([packet_id.get()]));
             }

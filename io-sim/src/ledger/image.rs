@@ -37,7 +37,7 @@ impl Facts {
             }
             // Held against the records when the last piece is there: see `end_pieces`.
             Image::Subscriptions { .. } => Ok(()),
-            Image::Queue { queue, first, end, entries } => {
+            Image::Queue { queue, first, end, entries, .. } => {
                 let facts = self.session_of_queue(*queue);
                 let there = facts.into_iter().flat_map(|facts| facts.entries.range(first.0..end.0));
                 let there: BTreeMap<u64, (MessageId, bool)> =

@@ -142,6 +142,11 @@ impl Records {
                 format!("{} leaves a will: {}", key.client, message.unwrap_or_default())
             }
             Record::WillRemoved { key } => format!("the will of {} is void", key.client),
+            Record::Moved { message, to, .. } => {
+                let name = self.messages.get(message).cloned();
+                about.extend(name.clone());
+                format!("{} goes to {} by its group", name.unwrap_or_default(), self.owner(to.queue))
+            }
             Record::RetainedExpired { topic, .. } => format!("what {topic:?} retained has expired"),
             Record::Topology(topology) => declared(topology),
             Record::RangeSettled { queue, from, to } => {

@@ -10,6 +10,7 @@
 //! | 22 | image of a will | vhost, client, retain byte, message |
 //! | 35 | image of a session with an expiry of its own | expiry, then as 17 |
 //! | 37 | image of a will with what only MQTT 5 has | vhost, client, retain byte, delay, expiry, message |
+//! | 40 | image of a stretch of a queue with entries of groups | list of (position, session of the group), then as 19 |
 //! | 23 | listing | list of place |
 //! | 24 | checkpoint | begin: segment, offset, first record, checksum before (4), recovery count; list of place of listing; images of sessions; list of segment (less the one before); next session, queue, message |
 //!
@@ -33,7 +34,8 @@ pub(super) fn type_of(image: &Image) -> u8 {
         Image::Session { expiry: SessionExpiry::AsSet, .. } => 17,
         Image::Session { .. } => 35,
         Image::Subscriptions { .. } => 18,
-        Image::Queue { .. } => 19,
+        Image::Queue { groups, .. } if groups.is_empty() => 19,
+        Image::Queue { .. } => 40,
         Image::Messages { .. } => 20,
         Image::Retained { .. } => 21,
         Image::Will { will, .. } if is_of_mqtt_3(will) => 22,
@@ -75,7 +77,11 @@ pub(super) fn put(out: &mut Vec<u8>, image: &Image) {
                 }
             }
         }
-        Image::Queue { queue, first, end, entries } => {
+        Image::Queue { queue, first, end, entries, groups } => {
+            if !groups.is_empty() {
+                put_number(out, groups.len() as u64);
+                groups.iter().for_each(|(position, group)| put_numbers(out, &[position.0, group.0]));
+            }
             put_numbers(out, &[queue.0, first.0, end.0, entries.len() as u64]);
             let mut last = first.0;
             for Entry { position, message, delivery, stage } in entries {
@@ -163,7 +169,11 @@ impl Fields<'_> {
                 let filters = self.list(|f| Some((f.text()?, f.subscription()?.0)))?;
                 Image::Subscriptions { session, part, as_of, filters, owed: self.list(Fields::owed)? }
             }
-            19 => self.queue_image()?,
+            19 => self.queue_image(Vec::new())?,
+            40 => {
+                let groups = self.list(|f| Some((f.position()?, f.session()?)))?;
+                self.queue_image(groups)?
+            }
             20 => self.messages_image()?,
             21 => {
                 let (vhost, page) = (self.text()?, self.number()?);
@@ -185,7 +195,7 @@ impl Fields<'_> {
         Some(Owed { filter, qos, before, after })
     }
 
-    fn queue_image(&mut self) -> Option<Image> {
+    fn queue_image(&mut self, groups: Vec<(QueuePosition, SessionId)>) -> Option<Image> {
         let queue = QueueId(self.number()?);
         let (first, end) = (self.position()?, self.position()?);
         let mut next = first.0;
@@ -202,7 +212,7 @@ impl Fields<'_> {
             Some(Entry { position: QueuePosition(position), message, delivery, stage })
         })?;
         let stretch = (first.0 / queue::CHUNK + 1).checked_mul(queue::CHUNK)?;
-        (next <= end.0 && end.0 <= stretch).then_some(Image::Queue { queue, first, end, entries })
+        (next <= end.0 && end.0 <= stretch).then_some(Image::Queue { queue, first, end, entries, groups })
     }
 
     fn messages_image(&mut self) -> Option<Image> {

@@ -76,9 +76,11 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn recipient()(queue in number(), position in number(), delivery in delivery()) -> Recipient {
+    fn recipient()(
+        queue in number(), position in number(), delivery in delivery(), group in prop::option::of(number()),
+    ) -> Recipient {
         let (queue, position) = (QueueId(queue), QueuePosition(position));
-        Recipient { queue, position, delivery, durable: true }
+        Recipient { queue, position, delivery, durable: true, group: group.map(SessionId) }
     }
 }
 
@@ -165,6 +167,10 @@ fn record() -> impl Strategy<Value = Record> {
             Record::RetainedExpired { vhost, topic, message: MessageId(message) }
         }),
         1 => key().prop_map(|key| Record::WillRemoved { key }),
+        1 => (prop::option::of((number(), number())), number(), recipient()).prop_map(|(from, message, to)| {
+            let from = from.map(|(queue, position)| (QueueId(queue), QueuePosition(position)));
+            Record::Moved { from, message: MessageId(message), to }
+        }),
         1 => (number(), message())
             .prop_map(|(message, content)| Record::Relocated { message: MessageId(message), content }),
         4 => image::image().prop_map(Record::Image),

@@ -4,7 +4,7 @@ use super::Device;
 use super::pieces::Pieces;
 use crate::durable::batch::{self, BATCH_HEADER};
 use crate::durable::codec;
-use crate::durable::record::{ClientKey, Record};
+use crate::durable::record::{ClientKey, Recipient, Record};
 use crate::durable::topology::Topology;
 use crate::ids::{QueueId, SegmentNumber, SessionId};
 use alloc::collections::BTreeMap;
@@ -84,6 +84,7 @@ fn words(record: &Record, sessions: &Sessions) -> Option<String> {
         }
         Record::Releasing { queue, .. }
         | Record::Settled { queue, .. }
+        | Record::Moved { to: Recipient { queue, .. }, .. }
         | Record::HorizonMoved { queue, .. } => {
             format!("deliveries to {}", owner(queue))
         }
@@ -111,5 +112,5 @@ fn declared(topology: &Topology) -> String {
 }
 
 fn name(key: &ClientKey) -> String {
-    format!("client {:?}", key.client)
+    format!("client {:?}", key.name())
 }

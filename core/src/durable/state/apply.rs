@@ -3,11 +3,11 @@
 //! Where a checkpoint is replayed, what a record names may be gone or be newer than the record already: every change
 //! is such that doing it again, in the order of the log, comes to the same.
 
-use super::{Owed, QueueOfSession, Session, State};
+use super::{Owed, QueueOfSession, Session, State, VirtualHost};
 use crate::durable::page::Page;
 use crate::durable::place::Place;
 use crate::durable::record::{
-    ClientKey, Granted, Publication, Record, Retain, SessionExpiry, Subscription, Will,
+    ClientKey, Granted, Publication, Recipient, Record, Retain, SessionExpiry, Subscription, Will,
 };
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use crate::mqtt::packet::PacketId;
@@ -18,6 +18,7 @@ use crate::routing::subscriptions::Subscriber;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 impl State {
     /// Changes the state as the record says. `lsn` is its number, `Lsn::NONE` for one that is not written;
@@ -52,6 +53,13 @@ impl State {
                 self.queue_retained(session, &entries, progress, lsn);
             }
             Record::Published(publication) => self.publish(publication, lsn, place),
+            Record::Moved { from, message, to } => {
+                self.push(&to, message, self.messages.bytes_of_body(message), lsn);
+                self.messages.retain(message);
+                if let Some((queue, position)) = from {
+                    self.settle(queue, position, lsn);
+                }
+            }
             Record::PacketIdReceived { session, packet_id } => {
                 self.change_session(session, |session, _| session.take_packet_id(packet_id, lsn));
             }
@@ -120,8 +128,7 @@ impl State {
         }
         self.durable_sessions -= usize::from(session.durable);
         for filter in session.subscriptions.keys() {
-            let filter = TopicFilter::new(filter).expect("it was valid when it was subscribed");
-            self.vhosts[session.vhost].subscriptions.remove(filter, id);
+            self.vhosts[session.vhost].drop_subscription(filter, id);
         }
         let home = self.queues.remove(&session.queue).expect("a session owns a queue");
         if !home.queue.is_empty() {
@@ -132,10 +139,9 @@ impl State {
     fn subscribe(&mut self, id: SessionId, filters: Vec<Granted>, before: MessageId, lsn: Lsn) {
         let Some(session) = self.session_for_subscribing(id, lsn) else { return };
         session.changed = lsn;
-        let vhost = session.vhost;
+        let (vhost, is_group) = (session.vhost, session.key.group().is_some());
         for Granted { filter, subscription, owes } in filters {
-            let valid = TopicFilter::new(&filter).expect("only valid filters are recorded");
-            self.vhosts[vhost].subscriptions.insert(valid, Subscriber::new(id, &subscription));
+            self.vhosts[vhost].take_subscription(&filter, Subscriber::new(id, &subscription, is_group));
             let session = self.sessions.get_mut(&id).expect("it was just there");
             if owes {
                 session.owed.retain(|owed| owed.filter != filter);
@@ -155,8 +161,7 @@ impl State {
             session.owed.retain(|owed| owed.filter != *filter);
         }
         for filter in filters {
-            let valid = TopicFilter::new(filter).expect("only valid filters are recorded");
-            self.vhosts[vhost].subscriptions.remove(valid, id);
+            self.vhosts[vhost].drop_subscription(filter, id);
         }
     }
 
@@ -182,7 +187,8 @@ impl State {
         assert!(queue.is_some() || self.restoring, "only sessions that exist are owed");
         let Some(queue) = queue else { return };
         for &(position, message, delivery) in entries {
-            self.push(queue, position, message, delivery, self.messages.bytes_of_body(message), lsn);
+            let to = Recipient { queue, position, delivery, durable: true, group: None };
+            self.push(&to, message, self.messages.bytes_of_body(message), lsn);
             self.messages.retain(message);
         }
         let Some(session) = self.session_for_subscribing(id, lsn) else { return };
@@ -208,7 +214,7 @@ impl State {
         }
         let bytes = if self.restoring { 0 } else { content.body().len() as u64 };
         for recipient in &recipients {
-            self.push(recipient.queue, recipient.position, message, recipient.delivery, bytes, lsn);
+            self.push(recipient, message, bytes, lsn);
         }
         let references = recipients.len() as u32 + u32::from(retain == Retain::Set);
         if retain != Retain::Not {
@@ -232,15 +238,8 @@ impl State {
         }
     }
 
-    fn push(
-        &mut self,
-        queue: QueueId,
-        position: QueuePosition,
-        message: MessageId,
-        delivery: Delivery,
-        bytes: u64,
-        lsn: Lsn,
-    ) {
+    fn push(&mut self, to: &Recipient, message: MessageId, bytes: u64, lsn: Lsn) {
+        let Recipient { queue, position, delivery, group, .. } = *to;
         let restoring = self.restoring;
         let Some(home) = self.home(queue) else { return };
         let follows = match home.queue.is_sparse() {
@@ -250,6 +249,9 @@ impl State {
         assert!(restoring || follows, "positions count every enqueue");
         home.changed = true;
         let pushed = home.queue.push(position, message, delivery, bytes, lsn);
+        if let Some(group) = group.filter(|_| pushed) {
+            home.queue.note_group(position, group);
+        }
         self.entries += u64::from(pushed);
     }
 
@@ -324,7 +326,40 @@ impl State {
     }
 }
 
+impl VirtualHost {
+    /// Routes what matches to the subscriber, or makes it a member of its group.
+    pub(super) fn take_subscription(&mut self, filter: &str, subscriber: Subscriber) {
+        let Ok(valid) = TopicFilter::new(filter) else { return };
+        if valid.share().is_none() {
+            return self.subscriptions.insert(valid, subscriber);
+        }
+        let members = self.groups.entry(filter.into()).or_default();
+        if let Err(at) = members.binary_search(&subscriber.session) {
+            members.insert(at, subscriber.session);
+        }
+    }
+
+    fn drop_subscription(&mut self, filter: &str, session: SessionId) {
+        let Ok(valid) = TopicFilter::new(filter) else { return };
+        if valid.share().is_none() {
+            self.subscriptions.remove(valid, session);
+        } else if let Some(members) = self.groups.get_mut(filter) {
+            members.retain(|member| *member != session);
+            if members.is_empty() {
+                self.groups.remove(filter);
+            }
+        }
+    }
+}
+
 impl Session {
+    /// The filters of its shared subscriptions.
+    pub fn shares(&self) -> Vec<Box<str>> {
+        // "0" comes right behind "/".
+        let of_groups = (Bound::Included("$share/"), Bound::Excluded("$share0"));
+        self.subscriptions.range::<str, _>(of_groups).map(|(filter, _)| filter.clone()).collect()
+    }
+
     pub(super) fn keep(&mut self, filter: Box<str>, subscription: Subscription) {
         self.identified += usize::from(subscription.identifier > 0);
         let before = self.subscriptions.insert(filter, subscription);

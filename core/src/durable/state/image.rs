@@ -206,12 +206,14 @@ impl State {
             Spot::DeclaredQueue(id) => self.declared_image(*id, &due).map(Image::DeclaredQueue),
             Spot::Subscriptions(id) => return self.subscription_images(*id, moves, last),
             Spot::Queue(id, number) => {
-                let chunk = self.queues.get_mut(id).and_then(|home| home.queue.chunk_mut(*number));
-                chunk.filter(|chunk| due(&chunk.page)).map(|chunk| {
+                let queue = self.queues.get_mut(id).map(|home| &mut home.queue);
+                queue.and_then(|queue| {
+                    let chunk = queue.chunk_mut(*number).filter(|chunk| due(&chunk.page))?;
                     chunk.page.imaged();
-                    let (queue, first, end) = (*id, chunk.first(), chunk.end());
+                    let (first, end) = (chunk.first(), chunk.end());
                     let entries = chunk.iter().filter(|entry| !entry.delivery.transient).collect();
-                    Image::Queue { queue, first, end, entries }
+                    let groups = queue.groups_in(first, end).collect();
+                    Some(Image::Queue { queue: *id, first, end, entries, groups })
                 })
             }
             Spot::Messages(number) => {
@@ -412,7 +414,7 @@ impl State {
                 self.restore_subscriptions(session, part as usize, as_of, filters, owed, place);
                 true
             }
-            Image::Queue { queue, first, end, entries } => {
+            Image::Queue { queue, first, end, entries, groups } => {
                 let Some(home) = self.queues.get_mut(&queue) else { return true };
                 let mut chunk = Chunk::new(first);
                 for entry in entries {
@@ -422,6 +424,7 @@ impl State {
                 chunk.fill_to(end);
                 chunk.page = Page::at(place);
                 self.entries += chunk.live() as u64;
+                groups.into_iter().for_each(|(position, group)| home.queue.note_group(position, group));
                 home.queue.restore_chunk(chunk)
             }
             Image::Messages { chunk, messages } => {
@@ -458,15 +461,16 @@ impl State {
     ) {
         // Listed without its session, which went while the checkpoint was made.
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let trie = &mut self.vhosts[session.vhost].subscriptions;
+        let vhost = &mut self.vhosts[session.vhost];
+        let is_group = session.key.group().is_some();
         session.subscriptions_image = as_of;
         if session.subscription_pages.len() <= part {
             session.subscription_pages.resize(part + 1, None);
         }
         session.subscription_pages[part] = Some(place);
         for (filter, subscription) in filters {
-            if let Ok(valid) = TopicFilter::new(&filter) {
-                trie.insert(valid, Subscriber::new(id, &subscription));
+            if TopicFilter::new(&filter).is_ok() {
+                vhost.take_subscription(&filter, Subscriber::new(id, &subscription, is_group));
                 session.keep(filter, subscription);
             }
         }

@@ -73,6 +73,8 @@ pub struct VirtualHost {
     pub exchanges: BTreeMap<Arc<str>, Exchange>,
     /// Declared queues by name.
     pub queues: BTreeMap<Arc<str>, QueueId>,
+    /// Who shares which subscription, by its whole `$share/name/filter`: the sessions in ascending order.
+    pub groups: BTreeMap<Box<str>, Vec<SessionId>>,
 }
 
 /// A session.
@@ -228,6 +230,7 @@ impl State {
                     retained: RetainedTopics::default(),
                     exchanges: State::predeclared(self.hash_key),
                     queues: BTreeMap::new(),
+                    groups: BTreeMap::new(),
                 });
                 self.vhosts.len() - 1
             }
@@ -242,7 +245,10 @@ impl State {
         match record {
             Record::Relocated { .. } | Record::Image(_) | Record::Listing(_) | Record::Checkpoint(_) => true,
             Record::Topology(topology) => self.admits_topology(topology),
-            Record::SessionOpened { .. } | Record::RetainedQueued { .. } | Record::Published(_)
+            Record::SessionOpened { .. }
+            | Record::RetainedQueued { .. }
+            | Record::Published(_)
+            | Record::Moved { .. }
                 if self.restoring =>
             {
                 self.continues_again(record)
@@ -275,6 +281,11 @@ impl State {
                     && publication.dropped.iter().all(|(id, _)| queue(id))
                     && publication.received.is_none_or(|(id, _)| session(&id))
             }
+            Record::Moved { from, message, to } => {
+                from.is_none_or(|(id, _)| queue(&id))
+                    && self.messages.find(*message).is_some()
+                    && self.follows(to.queue, [to.position].into_iter())
+            }
             Record::Releasing { queue: id, .. }
             | Record::Settled { queue: id, .. }
             | Record::RangeSettled { queue: id, .. }
@@ -290,6 +301,7 @@ impl State {
             Record::Published(publication) => {
                 publication.recipients.iter().all(|r| fits(r.queue, r.position))
             }
+            Record::Moved { to, .. } => fits(to.queue, to.position),
             _ => true,
         }
     }

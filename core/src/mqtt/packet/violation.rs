@@ -69,7 +69,8 @@ violations! {
     ReasonCodeUnknown = "MQTT 5 §2.4", MalformedPacket, "a reason code that its packet does not have";
     AuthenticationDataAlone = "MQTT 5 §3.1.2.11.10", ProtocolError, "authentication data without an authentication method";
     IdentifierFromClient = "MQTT 5 [MQTT-3.3.4-6]", ProtocolError, "a client sent PUBLISH with a subscription identifier";
-    TopicAlias = "MQTT 5 §3.3.2.3.4", TopicAliasInvalid, "a topic alias that is 0, above the maximum, or was never set";
+    TopicAlias = "MQTT 5 §3.3.2.3.4", TopicAliasInvalid, "a topic alias that is 0 or above the maximum";
+    TopicAliasUnknown = "MQTT 5 §3.3.2.3.4", ProtocolError, "a topic alias that was never set, and no topic name";
     ResponseTopic = "MQTT 5 [MQTT-3.3.2-14]", ProtocolError, "a response topic that cannot be a topic name";
     SubscriptionOptions = "MQTT 5 [MQTT-3.8.3-5]", MalformedPacket, "SUBSCRIBE has reserved bits of its options set";
     RetainHandling = "MQTT 5 §3.8.3.1", ProtocolError, "SUBSCRIBE with retain handling 3";

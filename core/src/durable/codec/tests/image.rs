@@ -95,6 +95,7 @@ prop_compose! {
     fn a_queue()(
         id in number(), stretch in 0u64..1 << 40, span in (0..queue::CHUNK, 0..queue::CHUNK),
         entries in prop::collection::btree_map(0..queue::CHUNK, (0u64..1 << 56, delivery(), any::<bool>()), 0..50),
+        groups in prop::collection::vec((number(), number()), 0..5),
     ) -> Image {
         let (low, high) = (span.0.min(span.1), span.0.max(span.1) + 1);
         let at = |place: u64| QueuePosition(stretch * queue::CHUNK + place);
@@ -105,7 +106,9 @@ prop_compose! {
             delivery,
             stage: if releasing { Stage::Releasing } else { Stage::Queued },
         });
-        Image::Queue { queue: QueueId(id), first: at(low), end: at(high), entries: entries.collect() }
+        let groups = groups.into_iter().map(|(position, group)| (QueuePosition(position), SessionId(group)));
+        let (first, end, entries, groups) = (at(low), at(high), entries.collect(), groups.collect());
+        Image::Queue { queue: QueueId(id), first, end, entries, groups }
     }
 }
 
