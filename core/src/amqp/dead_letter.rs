@@ -80,7 +80,7 @@ impl Broker {
             return self.drop_entry(lane, entry, reason);
         };
         let replaces = [(lane, entry.position)];
-        match self.publish_routed(None, target.vhost, &content, &routed, &replaces, None) {
+        match self.publish_to_takers(target.vhost, &content, routed, &replaces) {
             Published::Stored(_) => {
                 self.counters.dead_lettered += 1;
                 let (message, position) = (entry.message, entry.position);
@@ -143,7 +143,7 @@ impl Broker {
         let key = content.publish().routing_key;
         let routed = self.route_amqp(vhost, &target.exchange, key.as_bytes(), &content.properties);
         if let Some(routed) = routed
-            && self.publish_routed(None, vhost, &content, &routed, &[], None) != Published::Held
+            && self.publish_to_takers(vhost, &content, routed, &[]) != Published::Held
         {
             self.counters.dead_lettered += 1;
         }

@@ -130,7 +130,7 @@ impl Broker {
         let routed = self.route_amqp(vhost, exchange, message.address(), &content.properties);
         let routed = routed.filter(|routed| !routed.queues.is_empty() || !routed.topics.is_empty());
         if let Some(routed) = routed {
-            match self.publish_routed(None, vhost, &content, &routed, &[(queue, position)], None) {
+            match self.publish_to_takers(vhost, &content, routed, &[(queue, position)]) {
                 Published::Stored(_) => return true,
                 Published::Held => {
                     self.amqp.held_dead_letters.insert(queue);

@@ -13,6 +13,7 @@ use super::{bridge, connection};
 use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
 use crate::connection::Reply;
+use crate::event::{DropReason, Event};
 use crate::ids::{ConnectionId, Lsn, QueueId};
 use crate::message::{MessageParts, Origin};
 use crate::mqtt::packet::QoS;
@@ -302,6 +303,36 @@ impl Broker {
                 MessageParts { address: key, properties: &properties, body: &content.body },
             )
         })
+    }
+
+    /// Publishes a message that nobody is told about any more, in place of entries: a queue that does not take it keeps
+    /// it from no other.
+    pub(super) fn publish_to_takers(
+        &mut self,
+        vhost: usize,
+        content: &Content,
+        routed: Routed,
+        replaces: &[(QueueId, crate::ids::QueuePosition)],
+    ) -> Published {
+        let bytes = content.body.len() as u64;
+        let takes = |queue: &QueueId| {
+            let declared = self.state.declared(*queue);
+            declared.is_none_or(|d| self.make_room(*queue, d, bytes, &mut Vec::new()).is_ok())
+        };
+        let (queues, refusing): (Vec<QueueId>, Vec<QueueId>) = routed.queues.into_iter().partition(takes);
+        if queues.is_empty() && routed.topics.is_empty() {
+            return Published::Refused("no queue takes it");
+        }
+        let routed = Routed { queues, ..routed };
+        let published = self.publish_routed(None, vhost, content, &routed, replaces, None);
+        if let Published::Stored(_) = published {
+            for queue in refusing {
+                self.counters.dropped_queue_full += 1;
+                let reason = DropReason::QueueFull;
+                self.message_event(|| Event::Dropped { message: None, queue, reason });
+            }
+        }
+        published
     }
 
     /// In confirm mode: the publisher is told, in the order of its publishes.
