@@ -9,6 +9,7 @@
 mod client;
 mod faults;
 mod model;
+mod routes;
 mod scenario;
 mod tap;
 mod wire;
@@ -16,7 +17,9 @@ mod world;
 
 use crate::outcome::{Checker, Outcome, Violation};
 use crate::run::catch_panics;
-pub use scenario::{ConsumerPlan, FaultKind, FaultPlan, PublisherPlan, QueuePlan, Scenario, generate};
+pub use scenario::{
+    ConsumerPlan, FaultKind, FaultPlan, MarkPlan, PublisherPlan, QueuePlan, Scenario, Through, generate,
+};
 use world::World;
 
 /// Runs a scenario.

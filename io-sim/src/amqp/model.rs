@@ -4,50 +4,50 @@
 //! A copy of a message in a queue is ready, held by a consumer, settled, or given away. A crash makes everything that was
 //! held ready again, and everything ready whose end was not on the disk for certain.
 
+mod audit;
+mod key;
+
 use super::scenario::{DEAD_QUEUE, QueuePlan, Scenario};
 use crate::outcome::{Checker, Violation};
+pub(super) use key::Key;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use vowmq_core::event::Event;
 use vowmq_core::ids::{MessageId, QueueId};
 
-/// A message: its publisher and its number there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    pub(super) publisher: u32,
-    pub(super) number: u32,
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "m{}.{}", self.publisher, self.number)
-    }
-}
-
-impl Key {
-    /// A body of so many bytes that says which message it is.
-    pub(super) fn body(self, size: usize) -> Vec<u8> {
-        let mut body = format!("{self} ").into_bytes();
-        let fill = body.len()..size;
-        body.extend(fill.map(|at| at as u8));
-        body
-    }
-
-    /// The message of a body, if it is one of ours, whole.
-    pub(super) fn of(body: &[u8]) -> Option<Key> {
-        let name = body.split(|byte| *byte == b' ').next()?;
-        let (publisher, number) = std::str::from_utf8(name).ok()?.strip_prefix('m')?.split_once('.')?;
-        let key = Key { publisher: publisher.parse().ok()?, number: number.parse().ok()? };
-        (key.body(body.len()) == body).then_some(key)
-    }
+/// What is published.
+pub(super) struct Publication {
+    /// Where it goes.
+    pub(super) queues: Vec<usize>,
+    pub(super) persistent: bool,
+    /// It comes back if it goes nowhere.
+    pub(super) mandatory: bool,
+    /// Its expiration.
+    pub(super) expires_ms: Option<u64>,
+    /// Its exchange delays it so long.
+    pub(super) delay_ms: Option<u64>,
 }
 
 /// A message.
 struct Message {
-    persistent: bool,
-    /// Where it goes.
-    queues: Vec<usize>,
+    publication: Publication,
     fate: Fate,
+    /// The broker did not publish it before this time, and did by that time.
+    not_before_us: u64,
+    by_us: Option<u64>,
+}
+
+/// A message on its way to a client.
+pub(super) struct Delivery {
+    pub(super) link: u64,
+    pub(super) tag: u64,
+    pub(super) queue: usize,
+    pub(super) key: Key,
+    pub(super) redelivered: bool,
+    /// It counts as acknowledged.
+    pub(super) no_ack: bool,
+    /// It takes a place of its consumer's prefetch.
+    pub(super) bounded: bool,
 }
 
 /// What its publisher knows of it.
@@ -101,12 +101,21 @@ pub(super) struct Link {
     pub(super) transactional: bool,
     open: Vec<Key>,
     committing: Vec<(u64, Vec<Key>)>,
-    /// By delivery: queue, message.
-    deliveries: BTreeMap<u64, (usize, Key)>,
+    /// By delivery: queue, message, whether it takes a place of the prefetch.
+    deliveries: BTreeMap<u64, (usize, Key, bool)>,
     returned: BTreeSet<Key>,
     /// Unsettled deliveries of each queue's consumer.
     unsettled: BTreeMap<usize, u64>,
     pub(super) prefetch: (u16, bool),
+}
+
+/// A delivery that was told as an event.
+struct Told {
+    lane: QueueId,
+    message: MessageId,
+    /// Which event that was, and when.
+    event: u64,
+    at_us: u64,
 }
 
 /// The truth.
@@ -120,7 +129,7 @@ pub(super) struct Model<'a> {
     /// Sent in the drain at hand: queue, message, sent for the first time, by which connection, at which event.
     drained: Vec<(usize, Key, bool, u64, u64)>,
     /// Deliveries that were told as events and have not passed the door: lane and message and the event, by connection.
-    told: BTreeMap<u64, VecDeque<(QueueId, MessageId, u64)>>,
+    told: BTreeMap<u64, VecDeque<Told>>,
     /// Events so far: what is sent leaves later than it was decided.
     events: u64,
     /// What those are that have.
@@ -173,18 +182,19 @@ impl<'a> Model<'a> {
     }
 
     /// The broker has received a message.
-    pub(super) fn published(&mut self, link: u64, key: Key, queues: Vec<usize>, persistent: bool) {
+    pub(super) fn published(&mut self, link: u64, key: Key, publication: Publication) {
         let its = self.link(link);
         let fate = if its.transactional { Fate::Open } else { Fate::Published };
         match its.transactional {
             true => its.open.push(key),
             false => its.published.push(key),
         }
-        for queue in &queues {
-            let survives = persistent && self.scenario.queues[*queue].durable;
+        for queue in &publication.queues {
+            let survives = publication.persistent && self.scenario.queues[*queue].durable;
             self.copies[*queue].insert(key, Copy { may_be_lost: !survives, ..Copy::default() });
         }
-        self.messages.insert(key, Message { persistent, queues, fate });
+        let (not_before_us, by_us) = (self.now_us, None);
+        self.messages.insert(key, Message { publication, fate, not_before_us, by_us });
     }
 
     /// The broker was asked to commit, or to roll back.
@@ -197,8 +207,10 @@ impl<'a> Model<'a> {
             its.committing.push((number, keys.clone()));
             self.transactions.insert(number, keys.clone());
         }
+        let now_us = self.now_us;
         for key in keys {
             self.set_fate(key, if commits { Fate::Committing(number) } else { Fate::Refused });
+            self.messages.entry(key).and_modify(|message| message.not_before_us = now_us);
         }
     }
 
@@ -224,12 +236,15 @@ impl<'a> Model<'a> {
     fn set_fate(&mut self, key: Key, fate: Fate) {
         if let Some(message) = self.messages.get_mut(&key) {
             message.fate = fate;
+            if fate == Fate::Confirmed {
+                message.by_us.get_or_insert(self.now_us);
+            }
         }
     }
 
     /// A mandatory message came back.
     pub(super) fn returned(&mut self, link: u64, key: Key) {
-        if self.messages.get(&key).is_none_or(|message| !message.queues.is_empty()) {
+        if self.messages.get(&key).is_none_or(|message| !message.publication.queues.is_empty()) {
             self.fail(Checker::Invented, key, "it came back, though it has a queue to go to".to_owned());
         }
         self.link(link).returned.insert(key);
@@ -251,30 +266,27 @@ impl<'a> Model<'a> {
         let keys: Vec<Key> = its.published[first as usize - 1..tag as usize].to_vec();
         for key in keys {
             self.set_fate(key, if refused { Fate::Refused } else { Fate::Confirmed });
-            let nowhere = self.messages.get(&key).is_some_and(|message| message.queues.is_empty());
-            if nowhere && !self.link(link).returned.contains(&key) {
+            let returns = |publication: &Publication| publication.mandatory && publication.queues.is_empty();
+            let returns = self.messages.get(&key).is_some_and(|message| returns(&message.publication));
+            if returns && !self.link(link).returned.contains(&key) {
                 self.fail(Checker::Order, key, "it is confirmed before it has come back".to_owned());
             }
         }
     }
 
-    /// A message is sent to a consumer.
-    pub(super) fn sent(
-        &mut self,
-        link: u64,
-        tag: u64,
-        queue: usize,
-        key: Key,
-        redelivered: bool,
-        no_ack: bool,
-    ) {
+    /// A message is sent to a client.
+    pub(super) fn sent(&mut self, delivery: Delivery) {
         self.deliveries += 1;
+        let Delivery { link, tag, queue, key, redelivered, no_ack, bounded } = delivery;
         let is_dead_queue = queue + 1 == self.scenario.queues.len();
-        let known = self.messages.get(&key).map(|message| (message.fate, message.queues.contains(&queue)));
-        let Some((fate, routed)) = known.filter(|(_, routed)| *routed || is_dead_queue) else {
+        let Some(message) = self.messages.get(&key) else {
+            return self.fail(Checker::Invented, key, "nobody published it".to_owned());
+        };
+        let (fate, routed) = (message.fate, message.publication.queues.contains(&queue));
+        if !routed && !is_dead_queue {
             let text = format!("queue {queue} gives it out, and nobody published it there");
             return self.fail(Checker::Invented, key, text);
-        };
+        }
         if matches!(fate, Fate::Open | Fate::Refused) && routed {
             return self.fail(Checker::Invented, key, format!("it is given out, and was {fate:?}"));
         }
@@ -285,10 +297,13 @@ impl<'a> Model<'a> {
                 "it is a dead letter, and nobody gave it away".to_owned(),
             );
         }
-        let mut decided = self.events;
-        if let Some((lane, message, event)) = self.told.get_mut(&link).and_then(VecDeque::pop_front) {
-            self.known.insert((lane, message), (queue, key));
-            decided = event;
+        let (mut decided, mut decided_us) = (self.events, self.now_us);
+        if let Some(told) = self.told.get_mut(&link).and_then(VecDeque::pop_front) {
+            self.known.insert((told.lane, told.message), (queue, key));
+            (decided, decided_us) = (told.event, told.at_us);
+        }
+        if routed {
+            self.check_time(key, queue, redelivered, decided_us);
         }
         let crashes = self.crashes;
         let copy = self.copies[queue].entry(key).or_default();
@@ -299,7 +314,7 @@ impl<'a> Model<'a> {
             false => copy.holder = Some(link),
         }
         // Several queues may have given it away.
-        if is_dead_queue && self.messages[&key].queues.len() > 1 {
+        if is_dead_queue && self.messages[&key].publication.queues.len() > 1 {
             return;
         }
         if let Some(other) = held {
@@ -321,9 +336,34 @@ impl<'a> Model<'a> {
         self.drained.push((queue, key, first, link, decided));
         if !no_ack {
             let its = self.link(link);
-            its.deliveries.insert(tag, (queue, key));
-            *its.unsettled.entry(queue).or_default() += 1;
+            its.deliveries.insert(tag, (queue, key, bounded));
+            *its.unsettled.entry(queue).or_default() += u64::from(bounded);
             self.check_prefetch(link, queue);
+        }
+    }
+
+    /// Nothing is given out before its delay is over, or after it has expired. Clocks of brokers count milliseconds.
+    fn check_time(&mut self, key: Key, queue: usize, redelivered: bool, decided_us: u64) {
+        let message = &self.messages[&key];
+        let Publication { expires_ms, delay_ms, .. } = message.publication;
+        let decided_ms = decided_us / 1000;
+        if let Some(delay_ms) = delay_ms {
+            let from_ms = message.not_before_us / 1000 + delay_ms;
+            if decided_ms < from_ms {
+                let text = format!("it is given out at {decided_ms} ms, and not due before {from_ms} ms");
+                return self.fail(Checker::Expiry, key, text);
+            }
+            return;
+        }
+        let ttl_ms = self.scenario.queues[queue].ttl_ms.map(u64::from);
+        let Some(lives_ms) = expires_ms.into_iter().chain(ttl_ms).min() else { return };
+        // What has no time at all goes to who takes it as it comes, once.
+        let Some(by_us) = message.by_us.filter(|_| lives_ms > 0 || redelivered) else { return };
+        let until_ms = by_us / 1000 + lives_ms;
+        if decided_ms >= until_ms {
+            let text =
+                format!("it is given out at {decided_ms} ms, and expired at {until_ms} ms at the latest");
+            self.fail(Checker::Expiry, key, text);
         }
     }
 
@@ -346,7 +386,9 @@ impl<'a> Model<'a> {
     fn may_be_dead(&self, key: Key) -> bool {
         let queues = self.scenario.queues.iter().zip(&self.copies);
         queues.into_iter().any(|(plan, copies)| {
-            copies.get(&key).is_some_and(|copy| plan.dead_letters && (copy.rejected || plan.may_drop()))
+            let expires = self.messages[&key].publication.expires_ms.is_some();
+            let may_leave = |copy: &Copy| copy.rejected || plan.may_drop() || expires;
+            plan.dead_letters && copies.get(&key).is_some_and(may_leave)
         })
     }
 
@@ -357,7 +399,9 @@ impl<'a> Model<'a> {
         drained.sort_unstable();
         for (queue, key, first, link, decided) in drained {
             let plan = &self.scenario.queues[queue];
-            if plan.priorities > 0 || !first || queue + 1 == self.scenario.queues.len() {
+            let Publication { expires_ms, delay_ms, .. } = self.messages[&key].publication;
+            let own_clock = expires_ms.is_some() || delay_ms.is_some();
+            if plan.priorities > 0 || !first || own_clock || queue + 1 == self.scenario.queues.len() {
                 continue;
             }
             let last = self.first_sent.insert((queue, key.publisher), key.number);
@@ -375,14 +419,15 @@ impl<'a> Model<'a> {
     /// What came back stands in its old place: nothing that was never sent is chosen before it from then on.
     fn check_nothing_stands_before(&mut self, queue: usize, key: Key, decided: u64) {
         let from = Key { number: 0, ..key };
+        let stays = |key: &Key| self.messages[key].publication.expires_ms.is_none();
         let ready = |copy: &Copy| {
             let over = copy.settled || copy.rejected || copy.limbo || copy.may_be_lost;
             // What was given away may wait for its body before it leaves.
             let leaves = copy.asked.is_some();
             copy.sent && copy.holder.is_none() && copy.ready_since <= decided && !over && !leaves
         };
-        let before =
-            self.copies[queue].range(from..key).find(|(_, copy)| ready(copy)).map(|(before, _)| *before);
+        let mut before = self.copies[queue].range(from..key);
+        let before = before.find(|(key, copy)| ready(copy) && stays(key)).map(|(before, _)| *before);
         if let Some(before) = before {
             self.fail(
                 Checker::Order,
@@ -400,8 +445,8 @@ impl<'a> Model<'a> {
             false => vec![tag],
         };
         for tag in tags {
-            let Some((queue, key)) = self.link(link).deliveries.remove(&tag) else { continue };
-            self.link(link).unsettled.entry(queue).and_modify(|count| *count -= 1);
+            let Some((queue, key, bounded)) = self.link(link).deliveries.remove(&tag) else { continue };
+            self.link(link).unsettled.entry(queue).and_modify(|count| *count -= u64::from(bounded));
             self.copies[queue].entry(key).or_default().asked = Some(how);
         }
     }
@@ -412,7 +457,9 @@ impl<'a> Model<'a> {
         let now = self.events;
         let (message, queue, how) = match event {
             Event::Delivered { message, queue, connection, .. } => {
-                return self.told.entry(connection.0).or_default().push_back((*queue, *message, now));
+                let (lane, message, at_us) = (*queue, *message, self.now_us);
+                let told = Told { lane, message, event: now, at_us };
+                return self.told.entry(connection.0).or_default().push_back(told);
             }
             Event::Acknowledged { message, queue, .. } => (message, queue, How::Acknowledged),
             Event::Requeued { message, queue, .. } => (message, queue, How::Returned),
@@ -429,7 +476,7 @@ impl<'a> Model<'a> {
             How::Rejected => (copy.settled, copy.rejected) = (true, true),
         }
         // Several queues may have given it away: it is a dead letter more than once.
-        let once = queue + 1 < self.scenario.queues.len() || self.messages[&key].queues.len() < 2;
+        let once = queue + 1 < self.scenario.queues.len() || self.messages[&key].publication.queues.len() < 2;
         if once && how == How::Acknowledged && held.is_some() && asked != Some(How::Acknowledged) {
             let text = "it counts as acknowledged, and its consumer has not done that".to_owned();
             self.fail(Checker::Invented, key, text);
@@ -445,6 +492,10 @@ impl<'a> Model<'a> {
             (copy.holder, copy.ready_since) = (None, self.events);
         }
         self.told.remove(&link);
+        let now_us = self.now_us;
+        for key in its.published.iter().chain(its.committing.iter().flat_map(|(_, keys)| keys)) {
+            self.messages.entry(*key).and_modify(|message| _ = message.by_us.get_or_insert(now_us));
+        }
         its.open.into_iter().for_each(|key| self.set_fate(key, Fate::Refused));
     }
 
@@ -462,75 +513,21 @@ impl<'a> Model<'a> {
         for (plan, copies) in self.scenario.queues.iter().zip(&mut self.copies) {
             for (key, copy) in copies {
                 let message = self.messages.get(key);
-                let sure =
-                    message.is_some_and(|message| message.fate == Fate::Confirmed && message.persistent);
+                let sure = message
+                    .is_some_and(|message| message.fate == Fate::Confirmed && message.publication.persistent);
                 copy.may_be_lost |= !(sure && plan.durable);
                 copy.limbo |= copy.settled && !copy.for_good;
                 copy.settled = copy.for_good;
                 copy.asked = None;
-                // A dead letter that was not on the disk comes into being once more.
-                copy.sent &= plan.name != DEAD_QUEUE;
+                // A dead letter that was not on the disk comes into being once more, and so does what was delayed.
+                let delayed = message.is_some_and(|message| message.publication.delay_ms.is_some());
+                copy.sent &= plan.name != DEAD_QUEUE && !delayed;
             }
         }
         self.known.clear();
         // Numbers start anew where messages that were sent may be gone, and where one that was dropped may be back.
         let goes_on = |plan: &QueuePlan| plan.durable && !plan.may_drop();
         self.first_sent.retain(|(queue, _), _| goes_on(&self.scenario.queues[*queue]));
-    }
-
-    /// The queues are drained: everything confirmed was somewhere.
-    pub(super) fn audit(&mut self) {
-        let mut lost = None;
-        let last = self.scenario.queues.len() - 1;
-        for (key, message) in &self.messages {
-            let confirmed = message.fate == Fate::Confirmed;
-            for queue in message.queues.iter().filter(|_| confirmed) {
-                let (plan, copy) = (&self.scenario.queues[*queue], &self.copies[*queue][key]);
-                let kept = !copy.may_be_lost || self.crashes == 0;
-                if !kept || plan.may_drop() {
-                    continue;
-                }
-                let is_dead =
-                    |copy: &Copy| copy.rejected && plan.dead_letters && !copy.acknowledged && !copy.limbo;
-                let arrived = || self.copies[last].get(key).is_some_and(|copy| copy.ever);
-                let arrives = self.scenario.queues[last].durable || self.crashes == 0;
-                if !(copy.settled || copy.rejected || copy.limbo) || (is_dead(copy) && arrives && !arrived())
-                {
-                    lost = lost.or(Some((*key, *queue)));
-                }
-            }
-        }
-        if let Some((key, queue)) = lost {
-            let copy = &self.copies[queue][&key];
-            let text = format!(
-                "it was confirmed, and did not leave queue {queue} in a way that is known, or is no dead letter where it \
-                 should be (sent {}, settled {}, given away {}, acknowledged {}, asked {:?}, held by {:?})",
-                copy.sent, copy.settled, copy.rejected, copy.acknowledged, copy.asked, copy.holder
-            );
-            self.fail(Checker::Loss, key, text);
-        }
-        self.audit_transactions();
-    }
-
-    /// A transaction whose commit was not answered took effect as a whole, or not at all.
-    fn audit_transactions(&mut self) {
-        let mut torn = None;
-        for keys in self.transactions.values() {
-            let mut sure = keys.iter().filter_map(|key| {
-                let message = self.messages.get(key).filter(|message| message.persistent)?;
-                let [queue] = message.queues[..] else { return None };
-                let plan = &self.scenario.queues[queue];
-                (plan.durable && !plan.may_drop()).then(|| (*key, self.copies[queue][key].sent))
-            });
-            let Some((key, sent)) = sure.next() else { continue };
-            if let Some((other, _)) = sure.find(|(_, other)| *other != sent) {
-                torn = torn.or(Some((key, other)));
-            }
-        }
-        if let Some((key, other)) = torn {
-            let text = format!("of one transaction one of it and {other} took effect, the other did not");
-            self.fail(Checker::Loss, key, text);
-        }
     }
 }
 

@@ -50,6 +50,19 @@ pub struct QueuePlan {
     pub single_active: bool,
     /// `x-delivery-limit`.
     pub delivery_limit: Option<u32>,
+    /// Binding keys at the topic exchange.
+    pub subjects: Vec<String>,
+    /// The binding at the headers exchange.
+    pub mark: Option<MarkPlan>,
+}
+
+/// A binding at a headers exchange.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MarkPlan {
+    /// One of the headers is enough.
+    pub any: bool,
+    /// Headers and their values.
+    pub marks: Vec<(String, i32)>,
 }
 
 impl QueuePlan {
@@ -62,6 +75,8 @@ impl QueuePlan {
 /// A publisher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublisherPlan {
+    /// What kind of exchange it publishes to.
+    pub through: Through,
     /// The queue it publishes to; none: to all but the last, by a fanout exchange.
     pub queue: Option<usize>,
     /// Messages.
@@ -74,6 +89,8 @@ pub struct PublisherPlan {
     pub persistent_percent: u32,
     /// Messages that have nowhere to go and are mandatory, of a hundred.
     pub nowhere_percent: u32,
+    /// Messages with an expiration, of a hundred.
+    pub expires_percent: u32,
     /// Bytes of a body.
     pub size: usize,
     /// Bytes of a body frame.
@@ -84,11 +101,43 @@ pub struct PublisherPlan {
     pub rollback_percent: u32,
 }
 
+/// How a publisher's messages come to queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Through {
+    /// To one queue by its name, or to all.
+    Queue,
+    /// Through a topic exchange.
+    Subjects,
+    /// Through a headers exchange.
+    Marked,
+    /// Through an exchange that delays, to all.
+    Later,
+}
+
+/// Words of routing keys.
+pub(super) const SUBJECT_WORDS: [&str; 2] = ["a", "b"];
+
+/// Binding keys.
+const PATTERNS: [&str; 8] = ["a", "*.b", "#", "a.#", "#.b", "*.*", "#.a.#", "b.*.a"];
+
+/// Headers that messages have, each with one of so many values.
+pub(super) const MARK_NAMES: [&str; 2] = ["color", "size"];
+pub(super) const MARK_VALUES: u64 = 2;
+
+/// Delays of messages.
+pub(super) const DELAYS_MS: [i32; 6] = [0, 1, 10, 50, 200, 700];
+
+/// Expirations of messages.
+pub(super) const EXPIRATIONS_MS: [u32; 6] = [0, 1, 10, 50, 200, 60_000];
+
 /// A consumer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConsumerPlan {
     /// The queue.
     pub queue: usize,
+    /// It asks for one message after the other by Basic.Get.
+    pub asks: bool,
     /// Unsettled messages at the most; 0: no limit.
     pub prefetch: u16,
     /// The bound is the channel's.
@@ -177,13 +226,15 @@ fn plain(durable: bool) -> QueuePlan {
         priorities: 0,
         single_active: false,
         delivery_limit: None,
+        subjects: Vec::new(),
+        mark: None,
     }
 }
 
 fn queue(draws: &mut Draws, number: usize) -> QueuePlan {
     let some = |draws: &mut Draws, percent, from: &[u32]| draws.percent(percent).then(|| *draws.pick(from));
     QueuePlan {
-        name: format!("queue-{number}"),
+        name: queue_name(number),
         max_length: some(draws, 20, &[1, 3, 10, 50]),
         refuses: draws.percent(50),
         ttl_ms: some(draws, 20, &[0, 1, 20, 100]),
@@ -191,19 +242,45 @@ fn queue(draws: &mut Draws, number: usize) -> QueuePlan {
         priorities: if draws.percent(20) { *draws.pick(&[1, 3, 10]) } else { 0 },
         single_active: draws.percent(15),
         delivery_limit: some(draws, 15, &[0, 1, 3]),
+        subjects: (0..draws.below(3)).map(|_| (*draws.pick(&PATTERNS)).to_owned()).collect(),
+        mark: draws.percent(60).then(|| mark(draws)),
         ..plain(draws.percent(75))
     }
 }
 
+fn mark(draws: &mut Draws) -> MarkPlan {
+    let names = &MARK_NAMES[..draws.between(1, MARK_NAMES.len() as u64) as usize];
+    let value = |draws: &mut Draws| draws.below(MARK_VALUES) as i32;
+    MarkPlan {
+        any: draws.percent(50),
+        marks: names.iter().map(|name| ((*name).to_owned(), value(draws))).collect(),
+    }
+}
+
+/// The name of a queue other than that of dead letters.
+pub(super) fn queue_name(number: usize) -> String {
+    format!("queue-{number}")
+}
+
 fn publisher(draws: &mut Draws, queues: usize, phase_us: u64) -> PublisherPlan {
     let count = *draws.pick(&[1, 5, 20, 100, 300]);
+    let through = match draws.below(10) {
+        0 => Through::Subjects,
+        1 => Through::Marked,
+        2 => Through::Later,
+        _ => Through::Queue,
+    };
+    // What is delayed and what expires have their own clocks.
+    let expires = draws.percent(20) && through != Through::Later;
     PublisherPlan {
+        through,
         queue: draws.percent(75).then(|| draws.below(queues as u64) as usize),
         count,
         window: *draws.pick(&[1, 4, 32, 1000]),
         gap_us: *draws.pick(&[0, 1, phase_us / u64::from(count)]),
         persistent_percent: *draws.pick(&[0, 50, 100, 100, 100]),
         nowhere_percent: *draws.pick(&[0, 0, 10]),
+        expires_percent: if expires { *draws.pick(&[20, 100]) } else { 0 },
         size: *draws.pick(&[16, 16, 100, 5000]),
         piece: *draws.pick(&[7, 1000, 4088]),
         transaction: *draws.pick(&[0, 0, 0, 1, 5]),
@@ -215,6 +292,7 @@ fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
     let no_ack = draws.percent(10);
     ConsumerPlan {
         queue: draws.below(queues as u64) as usize,
+        asks: draws.percent(15),
         prefetch: *draws.pick(&[0, 1, 2, 10, 100]),
         global: draws.percent(20),
         no_ack,
