@@ -1,5 +1,6 @@
 //! A client: introduces itself, declares what there is, then publishes, consumes or drains.
 
+use super::lodger::Lodger;
 use super::model::Key;
 use super::routes::{self, FANOUT, LATER, MARKED, SUBJECTS};
 use super::scenario::{
@@ -50,6 +51,7 @@ pub(super) enum Role {
     Consumer {
         plan: ConsumerPlan,
     },
+    Lodger(Lodger),
     Drainer,
 }
 
@@ -96,8 +98,10 @@ impl Client {
         self.thinking.clear();
         self.asks_us = None;
         self.out.clear();
-        if let Role::Publisher { sent, confirmed, waits, .. } = &mut self.role {
-            (*sent, *confirmed, *waits) = (0, 0, false);
+        match &mut self.role {
+            Role::Publisher { sent, confirmed, waits, .. } => (*sent, *confirmed, *waits) = (0, 0, false),
+            Role::Lodger(lodger) => lodger.connected(),
+            Role::Consumer { .. } | Role::Drainer => {}
         }
         Wish { bytes: b"AMQP\x00\x00\x09\x01".to_vec(), ..Wish::default() }
     }
@@ -106,8 +110,14 @@ impl Client {
     pub(super) fn is_done(&self) -> bool {
         match &self.role {
             Role::Publisher { plan, next, sent, confirmed, .. } => *next >= plan.count && sent == confirmed,
+            Role::Lodger(lodger) => lodger.is_done(),
             Role::Consumer { .. } | Role::Drainer => false,
         }
+    }
+
+    /// Whether what it does has to be done before a run ends.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.role, Role::Publisher { .. } | Role::Lodger(_)) && !self.is_done()
     }
 
     /// A frame came; an error: it should not have.
@@ -117,6 +127,12 @@ impl Client {
         scenario: &Scenario,
         now_us: u64,
     ) -> Result<Wish, String> {
+        if let Role::Lodger(lodger) = &mut self.role
+            && !matches!(frame, AMQPFrame::Method(0, _) | AMQPFrame::Heartbeat)
+        {
+            lodger.receive(frame, &mut self.draws, now_us)?;
+            return Ok(self.go_on(now_us));
+        }
         match frame {
             AMQPFrame::Method(_, AMQPClass::Connection(method)) => self.of_connection(method)?,
             AMQPFrame::Method(_, AMQPClass::Channel(channel::AMQPMethod::OpenOk(_))) => {
@@ -219,6 +235,7 @@ impl Client {
                     false => self.out.push(consume(name, name, plan.no_ack, plan.priority)),
                 }
             }
+            Role::Lodger(_) => {}
             Role::Drainer => {
                 let qos = basic::Qos { prefetch_count: 10, global: false };
                 self.out.push(method(AMQPClass::Basic(basic::AMQPMethod::Qos(qos))));
@@ -254,13 +271,19 @@ impl Client {
         let think_us = match &self.role {
             Role::Consumer { plan } if plan.no_ack => return,
             Role::Consumer { plan } => plan.think_us,
-            Role::Publisher { .. } | Role::Drainer => 0,
+            Role::Publisher { .. } | Role::Lodger(_) | Role::Drainer => 0,
         };
         self.thinking.push((now_us + think_us, tag));
     }
 
     /// What it does by itself.
     pub(super) fn go_on(&mut self, now_us: u64) -> Wish {
+        if let Role::Lodger(lodger) = &mut self.role {
+            lodger.go_on(now_us);
+            let (frames, wake_us, leaves) = lodger.wishes();
+            self.out.extend(frames);
+            return Wish { bytes: wire::encode(&std::mem::take(&mut self.out)), wake_us, leaves };
+        }
         if self.stage == Stage::Ready {
             self.publish(now_us);
             self.answer(now_us);

@@ -8,6 +8,7 @@
 
 mod client;
 mod faults;
+mod lodger;
 mod model;
 mod routes;
 mod scenario;
@@ -18,7 +19,8 @@ mod world;
 use crate::outcome::{Checker, Outcome, Violation};
 use crate::run::catch_panics;
 pub use scenario::{
-    ConsumerPlan, FaultKind, FaultPlan, MarkPlan, PublisherPlan, QueuePlan, Scenario, Through, generate,
+    ConsumerPlan, FaultKind, FaultPlan, LodgerPlan, MarkPlan, PublisherPlan, QueuePlan, Scenario, Through,
+    generate,
 };
 use world::World;
 

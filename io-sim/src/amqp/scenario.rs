@@ -23,6 +23,8 @@ pub struct Scenario {
     pub publishers: Vec<PublisherPlan>,
     /// Who consumes.
     pub consumers: Vec<ConsumerPlan>,
+    /// Who has a queue that does not last.
+    pub lodgers: Vec<LodgerPlan>,
     /// What goes wrong.
     pub faults: Vec<FaultPlan>,
     /// From here on nothing goes wrong, and the queues are drained.
@@ -158,6 +160,25 @@ pub struct ConsumerPlan {
     pub priority: i32,
 }
 
+/// A client with a queue that does not last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LodgerPlan {
+    /// The queue is exclusive; else it is auto-delete.
+    pub exclusive: bool,
+    /// It is declared durable.
+    pub durable: bool,
+    /// All that share have one queue.
+    pub shares: bool,
+    /// Messages of a visit.
+    pub count: u32,
+    /// Visits.
+    pub visits: u32,
+    /// Microseconds that it stays, and rests.
+    pub think_us: u64,
+    /// Of a hundred visits so many end without a word.
+    pub leaves_percent: u32,
+}
+
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaultPlan {
@@ -199,7 +220,8 @@ pub fn generate(seed: u64) -> Scenario {
         (0..draws.between(1, 3)).map(|_| publisher(draws, count, fault_phase_us)).collect();
     let consumers: Vec<ConsumerPlan> =
         (0..draws.between(1, 4)).map(|_| consumer(draws, queues.len())).collect();
-    let clients = publishers.len() + consumers.len();
+    let lodgers = lodgers(draws);
+    let clients = publishers.len() + consumers.len() + lodgers.len();
     let faults = (0..draws.below(6)).map(|_| fault(draws, fault_phase_us, clients)).collect();
     Scenario {
         seed,
@@ -210,6 +232,7 @@ pub fn generate(seed: u64) -> Scenario {
         queues,
         publishers,
         consumers,
+        lodgers,
         faults,
         fault_phase_us,
     }
@@ -303,6 +326,27 @@ fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
         leaves_after: draws.percent(30).then(|| *draws.pick(&[1, 5, 30])),
         priority: *draws.pick(&[0, 0, 0, 1, -3]),
     }
+}
+
+fn lodgers(draws: &mut Draws) -> Vec<LodgerPlan> {
+    let count = if draws.percent(40) { draws.between(1, 3) } else { 0 };
+    // All who share one queue declare it alike.
+    let shared_durable = draws.percent(50);
+    let mut lodger = || {
+        let exclusive = draws.percent(40);
+        let shares = !exclusive && draws.percent(60);
+        let durable = if shares { shared_durable } else { draws.percent(50) };
+        LodgerPlan {
+            exclusive,
+            durable,
+            shares,
+            count: *draws.pick(&[0, 1, 10]),
+            visits: *draws.pick(&[1, 5, 20]),
+            think_us: *draws.pick(&[0, 1000, 20_000]),
+            leaves_percent: *draws.pick(&[0, 50, 100]),
+        }
+    };
+    (0..count).map(|_| lodger()).collect()
 }
 
 fn fault(draws: &mut Draws, phase_us: u64, clients: usize) -> FaultPlan {

@@ -1,6 +1,7 @@
 //! The world of a run: the broker over the simulated disk, clients over a simulated network, and time.
 
 use super::client::{Client, Role, Wish};
+use super::lodger::Lodger;
 use super::model::{How, Key, Model};
 use super::scenario::Scenario;
 use super::tap::Tap;
@@ -82,6 +83,8 @@ pub(super) struct Link {
     pub(super) client: usize,
     pub(super) at_broker: bool,
     pub(super) at_client: bool,
+    /// The broker has done with it.
+    pub(super) over: bool,
     /// What the client has not decoded yet.
     pub(super) incoming: Decoder,
     /// When the last bytes arrive, each way.
@@ -129,7 +132,9 @@ impl<'a> World<'a> {
             waits: false,
         });
         let consumers = scenario.consumers.iter().map(|plan| Role::Consumer { plan: plan.clone() });
-        let roles = publishers.chain(consumers).chain([Role::Drainer]).enumerate();
+        let lodgers = scenario.lodgers.iter().enumerate();
+        let lodgers = lodgers.map(|(number, plan)| Role::Lodger(Lodger::new(plan.clone(), number)));
+        let roles = publishers.chain(consumers).chain(lodgers).chain([Role::Drainer]).enumerate();
         let clients: Vec<Client> = roles
             .map(|(number, role)| Client::new(role, chance.draws(Domain::Client, 1000 + number as u64)))
             .collect();
@@ -359,11 +364,19 @@ impl<'a> World<'a> {
         self.trace
             .line("broker", &[link, bytes.len() as u64], || format!("sends {} bytes to {link}", bytes.len()));
         let before = self.model.deliveries;
-        self.tap.sent(link, bytes, &mut self.model, self.scenario);
+        if !self.is_aside(link) {
+            self.tap.sent(link, bytes, &mut self.model, self.scenario);
+        }
         if self.model.deliveries > before {
             self.last_delivery_us = self.schedule.now_us();
         }
         self.travel(link, bytes, false);
+    }
+
+    /// Whether it is the connection of a client that judges the broker itself.
+    fn is_aside(&self, link: u64) -> bool {
+        let client = self.links.get(&link).map(|link| &self.clients[link.client]);
+        client.is_some_and(|client| matches!(client.role, Role::Lodger(_)))
     }
 
     /// Bytes are on their way, perhaps in pieces.
@@ -397,7 +410,9 @@ impl<'a> World<'a> {
         while let Some(link) = self.links.get_mut(&id).filter(|link| link.at_broker && !link.paused)
             && let Some(bytes) = link.waiting.pop_front()
         {
-            self.tap.received(id, &bytes, &mut self.model, self.scenario);
+            if !self.is_aside(id) {
+                self.tap.received(id, &bytes, &mut self.model, self.scenario);
+            }
             self.feed(Input::Received { connection: ConnectionId(id), bytes });
         }
     }
@@ -458,10 +473,13 @@ impl<'a> World<'a> {
             return;
         }
         let is_drainer = client + 1 == self.clients.len();
-        if self.healed && !is_drainer && !matches!(self.clients[client].role, Role::Publisher { .. }) {
+        if self.healed && !is_drainer && !self.clients[client].is_busy() {
             return;
         }
-        if !matches!(self.process, Process::Serving(_)) || self.stopping {
+        // Its queue goes with its connection: it comes back when the broker knows that this has ended.
+        let is_lodger = matches!(self.clients[client].role, Role::Lodger(_));
+        let too_early = is_lodger && self.links.values().any(|link| link.client == client && !link.over);
+        if !matches!(self.process, Process::Serving(_)) || self.stopping || too_early {
             let at = self.schedule.now_us() + 5_000;
             return self.schedule.add(at, Happening::Connect { client });
         }
@@ -471,6 +489,7 @@ impl<'a> World<'a> {
             client,
             at_broker: true,
             at_client: true,
+            over: false,
             incoming: Decoder::default(),
             last_us: (0, 0),
             paused: false,
@@ -513,7 +532,7 @@ impl<'a> World<'a> {
         self.tap.forget(id);
         self.model.ended(id);
         let Some(link) = self.links.get_mut(&id) else { return };
-        link.at_broker = false;
+        (link.at_broker, link.over) = (false, true);
         let (client, last) = (link.client, link.last_us.1);
         if link.at_client && !self.stopping {
             self.model.fail(Checker::Protocol, format!("client {client}"), format!("it is closed: {reason}"));
