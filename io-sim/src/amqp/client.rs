@@ -1,8 +1,9 @@
 //! A client: introduces itself, declares what there is, then publishes, consumes or drains.
 
+use super::bridge::Bridged;
 use super::lodger::Lodger;
 use super::model::Key;
-use super::routes::{self, FANOUT, LATER, MARKED, SUBJECTS};
+use super::routes::{self, BRIDGE, FANOUT, LATER, MARKED, SUBJECTS};
 use super::scenario::{
     ConsumerPlan, DELAYS_MS, EXPIRATIONS_MS, MARK_NAMES, MARK_VALUES, PublisherPlan, SUBJECT_WORDS, Scenario,
     Through, queue_name,
@@ -28,6 +29,9 @@ pub(super) struct Client {
     coming: Option<u64>,
     /// What is to be done with deliveries, by when.
     thinking: Vec<(u64, u64)>,
+    /// Answers of the transaction at hand, and whether its end is waited for.
+    answered: Vec<u64>,
+    ending: bool,
     /// The queue it consumes from.
     queue: String,
     /// When it asks for the next message, if it asks.
@@ -52,6 +56,8 @@ pub(super) enum Role {
         plan: ConsumerPlan,
     },
     Lodger(Lodger),
+    /// It speaks MQTT.
+    Bridged(Bridged),
     Drainer,
 }
 
@@ -84,6 +90,8 @@ impl Client {
             out: Vec::new(),
             coming: None,
             thinking: Vec::new(),
+            answered: Vec::new(),
+            ending: false,
             queue: String::new(),
             asks_us: None,
             deliveries: 0,
@@ -96,11 +104,17 @@ impl Client {
         self.stage = Stage::Header;
         (self.declaring, self.coming, self.deliveries) = (0, None, 0);
         self.thinking.clear();
+        self.answered.clear();
+        self.ending = false;
         self.asks_us = None;
         self.out.clear();
         match &mut self.role {
             Role::Publisher { sent, confirmed, waits, .. } => (*sent, *confirmed, *waits) = (0, 0, false),
             Role::Lodger(lodger) => lodger.connected(),
+            Role::Bridged(bridged) => {
+                bridged.connected();
+                return self.go_on(0);
+            }
             Role::Consumer { .. } | Role::Drainer => {}
         }
         Wish { bytes: b"AMQP\x00\x00\x09\x01".to_vec(), ..Wish::default() }
@@ -111,13 +125,31 @@ impl Client {
         match &self.role {
             Role::Publisher { plan, next, sent, confirmed, .. } => *next >= plan.count && sent == confirmed,
             Role::Lodger(lodger) => lodger.is_done(),
+            Role::Bridged(bridged) => bridged.is_done(),
             Role::Consumer { .. } | Role::Drainer => false,
         }
     }
 
+    /// Whether it has declared all that there is.
+    pub(super) fn has_declared(&self) -> bool {
+        self.stage == Stage::Ready
+    }
+
     /// Whether what it does has to be done before a run ends.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.role, Role::Publisher { .. } | Role::Lodger(_)) && !self.is_done()
+        let does = match &self.role {
+            Role::Publisher { .. } | Role::Lodger(_) => true,
+            Role::Bridged(bridged) => bridged.publishes(),
+            Role::Consumer { .. } | Role::Drainer => false,
+        };
+        does && !self.is_done()
+    }
+
+    /// Bytes came for a client that speaks MQTT; an error: they should not have.
+    pub(super) fn receive_mqtt(&mut self, bytes: &[u8], now_us: u64) -> Option<Result<Wish, String>> {
+        let Role::Bridged(bridged) = &mut self.role else { return None };
+        let received = bridged.receive(bytes, now_us);
+        Some(received.map(|()| self.go_on(now_us)))
     }
 
     /// A frame came; an error: it should not have.
@@ -147,20 +179,27 @@ impl Client {
                 self.declared(scenario, now_us);
             }
             AMQPFrame::Method(_, AMQPClass::Basic(method)) => self.of_basic(method, now_us),
-            AMQPFrame::Method(
-                _,
-                AMQPClass::Tx(tx::AMQPMethod::CommitOk(_) | tx::AMQPMethod::RollbackOk(_)),
-            ) => {
-                if let Role::Publisher { confirmed, sent, waits, .. } = &mut self.role {
-                    (*confirmed, *waits) = (*sent, false);
-                }
-            }
+            AMQPFrame::Method(_, AMQPClass::Tx(tx::AMQPMethod::CommitOk(_))) => self.ended(false),
+            AMQPFrame::Method(_, AMQPClass::Tx(tx::AMQPMethod::RollbackOk(_))) => self.ended(true),
             AMQPFrame::Method(..) | AMQPFrame::Heartbeat => {}
             AMQPFrame::Header(_, header) if header.body_size > 0 => {}
             AMQPFrame::Header(..) | AMQPFrame::Body(..) => self.delivered(now_us),
             other => return Err(format!("{other:?}")),
         }
         Ok(self.go_on(now_us))
+    }
+
+    /// Its transaction is over.
+    fn ended(&mut self, rolled_back: bool) {
+        if let Role::Publisher { confirmed, sent, waits, .. } = &mut self.role {
+            (*confirmed, *waits) = (*sent, false);
+        }
+        self.ending = false;
+        let again = std::mem::take(&mut self.answered).into_iter();
+        if rolled_back {
+            // They are as they were: it has to answer them once more.
+            self.thinking.splice(0..0, again.map(|tag| (0, tag)));
+        }
     }
 
     /// A transaction that a queue at its bound refuses takes its channel with it.
@@ -225,6 +264,9 @@ impl Client {
                 });
             }
             Role::Consumer { plan } => {
+                if plan.transaction > 0 {
+                    self.out.push(method(AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {}))));
+                }
                 let (prefetch_count, global) = (plan.prefetch, plan.global);
                 let qos = basic::Qos { prefetch_count, global };
                 self.out.push(method(AMQPClass::Basic(basic::AMQPMethod::Qos(qos))));
@@ -235,7 +277,7 @@ impl Client {
                     false => self.out.push(consume(name, name, plan.no_ack, plan.priority)),
                 }
             }
-            Role::Lodger(_) => {}
+            Role::Lodger(_) | Role::Bridged(_) => {}
             Role::Drainer => {
                 let qos = basic::Qos { prefetch_count: 10, global: false };
                 self.out.push(method(AMQPClass::Basic(basic::AMQPMethod::Qos(qos))));
@@ -271,7 +313,7 @@ impl Client {
         let think_us = match &self.role {
             Role::Consumer { plan } if plan.no_ack => return,
             Role::Consumer { plan } => plan.think_us,
-            Role::Publisher { .. } | Role::Lodger(_) | Role::Drainer => 0,
+            _ => 0,
         };
         self.thinking.push((now_us + think_us, tag));
     }
@@ -283,6 +325,10 @@ impl Client {
             let (frames, wake_us, leaves) = lodger.wishes();
             self.out.extend(frames);
             return Wish { bytes: wire::encode(&std::mem::take(&mut self.out)), wake_us, leaves };
+        }
+        if let Role::Bridged(bridged) = &mut self.role {
+            let (bytes, wake_us) = bridged.go_on(&mut self.draws, now_us);
+            return Wish { bytes, wake_us, leaves: false };
         }
         if self.stage == Stage::Ready {
             self.publish(now_us);
@@ -315,10 +361,7 @@ impl Client {
             *at_us += plan.gap_us;
             if plan.transaction > 0 && (*sent - *confirmed == plan.transaction || *next == plan.count) {
                 let rollback = self.draws.percent(plan.rollback_percent);
-                self.out.push(method(AMQPClass::Tx(match rollback {
-                    true => tx::AMQPMethod::Rollback(tx::Rollback {}),
-                    false => tx::AMQPMethod::Commit(tx::Commit {}),
-                })));
+                self.out.push(end_of_transaction(rollback));
                 *waits = true;
             }
         }
@@ -337,6 +380,9 @@ impl Client {
 
     /// Settles what it has thought about.
     fn answer(&mut self, now_us: u64) {
+        if self.ending {
+            return;
+        }
         let due = self.thinking.partition_point(|(at, _)| *at <= now_us);
         let due: Vec<(u64, u64)> = self.thinking.drain(..due).collect();
         let Role::Consumer { plan } = &self.role else {
@@ -359,6 +405,15 @@ impl Client {
                 }))),
                 false => ack(delivery_tag, multiple),
             });
+        }
+        if plan.transaction == 0 {
+            return;
+        }
+        self.answered.extend(due.iter().map(|(_, tag)| *tag));
+        let most = if plan.prefetch > 0 { plan.prefetch.into() } else { u32::MAX };
+        if self.answered.len() as u32 >= plan.transaction.min(most) {
+            self.ending = true;
+            self.out.push(end_of_transaction(self.draws.percent(plan.rollback_percent)));
         }
     }
 }
@@ -385,10 +440,10 @@ impl Letter {
         let (exchange, key) = match (plan.through, plan.queue) {
             (Through::Queue, Some(queue)) => ("", queue_name(queue)),
             (Through::Queue, None) => (FANOUT, String::new()),
-            (Through::Subjects, _) => {
+            (Through::Subjects | Through::Bridge, _) => {
                 let words = draws.between(1, 3);
                 let key: Vec<&str> = (0..words).map(|_| *draws.pick(&SUBJECT_WORDS)).collect();
-                (SUBJECTS, key.join("."))
+                (if plan.through == Through::Bridge { BRIDGE } else { SUBJECTS }, key.join("."))
             }
             (Through::Marked, _) => {
                 for name in MARK_NAMES {
@@ -406,6 +461,13 @@ impl Letter {
         let mandatory = matches!(plan.through, Through::Subjects | Through::Marked) && draws.percent(50);
         Letter { exchange, key, mandatory, properties: properties.with_headers(headers) }
     }
+}
+
+fn end_of_transaction(rollback: bool) -> AMQPFrame {
+    method(AMQPClass::Tx(match rollback {
+        true => tx::AMQPMethod::Rollback(tx::Rollback {}),
+        false => tx::AMQPMethod::Commit(tx::Commit {}),
+    }))
 }
 
 fn ack(delivery_tag: u64, multiple: bool) -> AMQPFrame {

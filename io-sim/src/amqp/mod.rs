@@ -6,6 +6,7 @@
 //!                        what passes the broker's door is heard by `tap` and held against `model`
 //! ```
 
+mod bridge;
 mod client;
 mod faults;
 mod lodger;
@@ -19,8 +20,8 @@ mod world;
 use crate::outcome::{Checker, Outcome, Violation};
 use crate::run::catch_panics;
 pub use scenario::{
-    ConsumerPlan, FaultKind, FaultPlan, LodgerPlan, MarkPlan, PublisherPlan, QueuePlan, Scenario, Through,
-    generate,
+    ConsumerPlan, FaultKind, FaultPlan, ListenerPlan, LodgerPlan, MarkPlan, PublisherPlan, QueuePlan,
+    Scenario, SensorPlan, Through, generate,
 };
 use world::World;
 

@@ -7,7 +7,7 @@
 mod audit;
 mod key;
 
-use super::scenario::{DEAD_QUEUE, QueuePlan, Scenario};
+use super::scenario::{DEAD_QUEUE, QueuePlan, Scenario, plain};
 use crate::outcome::{Checker, Violation};
 pub(super) use key::Key;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -70,6 +70,8 @@ enum Fate {
 struct Copy {
     /// The connection that has it.
     holder: Option<u64>,
+    /// The connection that it is on its way to, behind what has to leave before it.
+    coming: Option<u64>,
     /// What its consumer wants to be done with it.
     asked: Option<How>,
     /// It was sent to some consumer, and may not have been settled.
@@ -88,6 +90,8 @@ struct Copy {
     limbo: bool,
     /// A crash may have taken it.
     may_be_lost: bool,
+    /// It may not have come there at all: its receiver was not there, or need not get it.
+    excused: bool,
     /// The event after which it was ready again.
     ready_since: u64,
 }
@@ -100,13 +104,24 @@ pub(super) struct Link {
     confirmed: u64,
     pub(super) transactional: bool,
     open: Vec<Key>,
-    committing: Vec<(u64, Vec<Key>)>,
+    /// Answers that are not committed, by delivery.
+    answers: Vec<(u64, (usize, Key, bool), How)>,
+    committing: Vec<u64>,
     /// By delivery: queue, message, whether it takes a place of the prefetch.
     deliveries: BTreeMap<u64, (usize, Key, bool)>,
     returned: BTreeSet<Key>,
     /// Unsettled deliveries of each queue's consumer.
     unsettled: BTreeMap<usize, u64>,
     pub(super) prefetch: (u16, bool),
+}
+
+/// What takes effect together.
+#[derive(Default)]
+struct Transaction {
+    published: Vec<Key>,
+    acknowledged: Vec<(usize, Key)>,
+    /// Of these: what was given out again.
+    back: BTreeSet<(usize, Key)>,
 }
 
 /// A delivery that was told as an event.
@@ -121,20 +136,27 @@ struct Told {
 /// The truth.
 pub(super) struct Model<'a> {
     scenario: &'a Scenario,
+    /// All queues; behind the last the session of the listener.
+    plans: Vec<QueuePlan>,
+    /// The listener is subscribed.
+    listens: bool,
     messages: BTreeMap<Key, Message>,
     copies: Vec<BTreeMap<Key, Copy>>,
-    /// Of each queue and publisher: the last message that was sent for the first time.
-    first_sent: BTreeMap<(usize, u32), u32>,
+    /// Of each queue and publisher: the last message that was sent for the first time, and when that was decided.
+    first_sent: BTreeMap<(usize, u32), (u32, u64)>,
     links: BTreeMap<u64, Link>,
     /// Sent in the drain at hand: queue, message, sent for the first time, by which connection, at which event.
     drained: Vec<(usize, Key, bool, u64, u64)>,
     /// Deliveries that were told as events and have not passed the door: lane and message and the event, by connection.
     told: BTreeMap<u64, VecDeque<Told>>,
+    /// Those of connections that ended before they passed: they count as sent, and nobody saw them.
+    unseen: BTreeSet<(QueueId, MessageId)>,
     /// Events so far: what is sent leaves later than it was decided.
     events: u64,
     /// What those are that have.
     known: BTreeMap<(QueueId, MessageId), (usize, Key)>,
-    transactions: BTreeMap<u64, Vec<Key>>,
+    /// Transactions whose commit was asked for and not answered.
+    transactions: BTreeMap<u64, Transaction>,
     next_transaction: u64,
     crashes: u64,
     now_us: u64,
@@ -144,14 +166,19 @@ pub(super) struct Model<'a> {
 
 impl<'a> Model<'a> {
     pub(super) fn new(scenario: &'a Scenario) -> Model<'a> {
+        let session = QueuePlan { name: "the listener's session".to_owned(), ..plain(true) };
+        let plans: Vec<QueuePlan> = scenario.queues.iter().cloned().chain([session]).collect();
         Model {
             scenario,
             messages: BTreeMap::new(),
-            copies: scenario.queues.iter().map(|_| BTreeMap::new()).collect(),
+            copies: plans.iter().map(|_| BTreeMap::new()).collect(),
+            plans,
+            listens: false,
             first_sent: BTreeMap::new(),
             links: BTreeMap::new(),
             drained: Vec::new(),
             told: BTreeMap::new(),
+            unseen: BTreeSet::new(),
             events: 0,
             known: BTreeMap::new(),
             transactions: BTreeMap::new(),
@@ -190,11 +217,17 @@ impl<'a> Model<'a> {
             false => its.published.push(key),
         }
         for queue in &publication.queues {
-            let survives = publication.persistent && self.scenario.queues[*queue].durable;
-            self.copies[*queue].insert(key, Copy { may_be_lost: !survives, ..Copy::default() });
+            let survives = publication.persistent && self.plans[*queue].durable;
+            let excused = *queue == self.scenario.queues.len() && !(publication.persistent && self.listens);
+            self.copies[*queue].insert(key, Copy { may_be_lost: !survives, excused, ..Copy::default() });
         }
         let (not_before_us, by_us) = (self.now_us, None);
         self.messages.insert(key, Message { publication, fate, not_before_us, by_us });
+    }
+
+    /// The listener's subscription is on the disk.
+    pub(super) fn listens(&mut self) {
+        self.listens = true;
     }
 
     /// The broker was asked to commit, or to roll back.
@@ -202,23 +235,32 @@ impl<'a> Model<'a> {
         let number = self.next_transaction;
         self.next_transaction += 1;
         let its = self.link(link);
-        let keys = std::mem::take(&mut its.open);
-        if commits {
-            its.committing.push((number, keys.clone()));
-            self.transactions.insert(number, keys.clone());
-        }
+        let (published, answers) = (std::mem::take(&mut its.open), std::mem::take(&mut its.answers));
         let now_us = self.now_us;
-        for key in keys {
-            self.set_fate(key, if commits { Fate::Committing(number) } else { Fate::Refused });
-            self.messages.entry(key).and_modify(|message| message.not_before_us = now_us);
+        for key in &published {
+            self.set_fate(*key, if commits { Fate::Committing(number) } else { Fate::Refused });
+            self.messages.entry(*key).and_modify(|message| message.not_before_us = now_us);
         }
+        if !commits {
+            let back = answers.into_iter().map(|(tag, delivery, _)| (tag, delivery));
+            return self.link(link).deliveries.extend(back);
+        }
+        let mut transaction = Transaction { published, ..Transaction::default() };
+        for (_, (queue, key, bounded), how) in answers {
+            self.takes_effect(link, queue, key, bounded, how);
+            if how == How::Acknowledged {
+                transaction.acknowledged.push((queue, key));
+            }
+        }
+        self.link(link).committing.push(number);
+        self.transactions.insert(number, transaction);
     }
 
     /// A channel is closed instead of committing: nothing of the transaction took effect.
     pub(super) fn channel_closed(&mut self, link: u64) {
-        for (number, keys) in std::mem::take(&mut self.link(link).committing) {
-            self.transactions.remove(&number);
-            keys.into_iter().for_each(|key| self.set_fate(key, Fate::Refused));
+        for number in std::mem::take(&mut self.link(link).committing) {
+            let transaction = self.transactions.remove(&number).unwrap_or_default();
+            transaction.published.into_iter().for_each(|key| self.set_fate(key, Fate::Refused));
         }
     }
 
@@ -228,9 +270,13 @@ impl<'a> Model<'a> {
         if its.committing.is_empty() {
             return self.fail(Checker::Protocol, "broker", "it says committed, and nobody asked".to_owned());
         }
-        let (number, keys) = its.committing.remove(0);
-        self.transactions.remove(&number);
-        keys.into_iter().for_each(|key| self.set_fate(key, Fate::Confirmed));
+        let number = its.committing.remove(0);
+        let transaction = self.transactions.remove(&number).unwrap_or_default();
+        transaction.published.into_iter().for_each(|key| self.set_fate(key, Fate::Confirmed));
+        for (queue, key) in transaction.acknowledged {
+            // Commit-Ok waits for the disk.
+            self.copies[queue].entry(key).and_modify(|copy| copy.for_good |= copy.settled);
+        }
     }
 
     fn set_fate(&mut self, key: Key, fate: Fate) {
@@ -298,17 +344,28 @@ impl<'a> Model<'a> {
             );
         }
         let (mut decided, mut decided_us) = (self.events, self.now_us);
-        if let Some(told) = self.told.get_mut(&link).and_then(VecDeque::pop_front) {
+        // Of what goes to subscribers with QoS 0 nothing is told.
+        let is_told = !(no_ack && queue == self.scenario.queues.len());
+        let told = self.told.get_mut(&link).filter(|_| is_told).and_then(VecDeque::pop_front);
+        let mut unseen = false;
+        if let Some(told) = told {
+            unseen = self.unseen.remove(&(told.lane, told.message));
             self.known.insert((told.lane, told.message), (queue, key));
             (decided, decided_us) = (told.event, told.at_us);
         }
         if routed {
             self.check_time(key, queue, redelivered, decided_us);
         }
+        for transaction in self.transactions.values_mut() {
+            if transaction.acknowledged.contains(&(queue, key)) {
+                transaction.back.insert((queue, key));
+            }
+        }
         let crashes = self.crashes;
         let copy = self.copies[queue].entry(key).or_default();
         let (held, came_back, first) = (copy.holder, copy.for_good, !copy.sent);
-        (copy.sent, copy.ever, copy.limbo, copy.asked) = (true, true, false, None);
+        (copy.sent, copy.ever, copy.limbo) = (true, true, false);
+        (copy.asked, copy.coming) = (None, None);
         match no_ack {
             true => (copy.settled, copy.acknowledged) = (true, true),
             false => copy.holder = Some(link),
@@ -326,7 +383,7 @@ impl<'a> Model<'a> {
         if !first && !redelivered {
             return self.fail(Checker::Redelivery, key, "it was sent before, and is called new".to_owned());
         }
-        if first && redelivered && crashes == 0 {
+        if first && redelivered && crashes == 0 && !unseen {
             return self.fail(
                 Checker::Redelivery,
                 key,
@@ -355,7 +412,7 @@ impl<'a> Model<'a> {
             }
             return;
         }
-        let ttl_ms = self.scenario.queues[queue].ttl_ms.map(u64::from);
+        let ttl_ms = self.plans[queue].ttl_ms.map(u64::from);
         let Some(lives_ms) = expires_ms.into_iter().chain(ttl_ms).min() else { return };
         // What has no time at all goes to who takes it as it comes, once.
         let Some(by_us) = message.by_us.filter(|_| lives_ms > 0 || redelivered) else { return };
@@ -384,7 +441,7 @@ impl<'a> Model<'a> {
     }
 
     fn may_be_dead(&self, key: Key) -> bool {
-        let queues = self.scenario.queues.iter().zip(&self.copies);
+        let queues = self.plans.iter().zip(&self.copies);
         queues.into_iter().any(|(plan, copies)| {
             let expires = self.messages[&key].publication.expires_ms.is_some();
             let may_leave = |copy: &Copy| copy.rejected || plan.may_drop() || expires;
@@ -398,19 +455,22 @@ impl<'a> Model<'a> {
         // Within one turn those to different connections leave in any order.
         drained.sort_unstable();
         for (queue, key, first, link, decided) in drained {
-            let plan = &self.scenario.queues[queue];
-            let Publication { expires_ms, delay_ms, .. } = self.messages[&key].publication;
-            let own_clock = expires_ms.is_some() || delay_ms.is_some();
-            if plan.priorities > 0 || !first || own_clock || queue + 1 == self.scenario.queues.len() {
+            let (may_drop, priorities) = (self.plans[queue].may_drop(), self.plans[queue].priorities);
+            let Publication { expires_ms, delay_ms, persistent, .. } = self.messages[&key].publication;
+            let of_subscriber = queue == self.scenario.queues.len() && !persistent;
+            let own_clock = expires_ms.is_some() || delay_ms.is_some() || of_subscriber;
+            if priorities > 0 || !first || own_clock || queue + 1 == self.scenario.queues.len() {
                 continue;
             }
-            let last = self.first_sent.insert((queue, key.publisher), key.number);
-            if let Some(last) = last.filter(|last| *last > key.number) {
+            let last = self.first_sent.insert((queue, key.publisher), (key.number, decided));
+            // What is behind a reply that is held leaves later than it was decided.
+            let last = last.filter(|(last, its)| *last > key.number && *its < decided);
+            if let Some((last, _)) = last {
                 let text = format!("queue {queue} gave out number {last} of its publisher before it");
                 self.fail(Checker::Order, key, text);
             }
             // A connection that has ended since has given everything back after that.
-            if !plan.may_drop() && self.links.contains_key(&link) {
+            if !may_drop && self.links.contains_key(&link) {
                 self.check_nothing_stands_before(queue, key, decided);
             }
         }
@@ -423,7 +483,7 @@ impl<'a> Model<'a> {
         let ready = |copy: &Copy| {
             let over = copy.settled || copy.rejected || copy.limbo || copy.may_be_lost;
             // What was given away may wait for its body before it leaves.
-            let leaves = copy.asked.is_some();
+            let leaves = copy.asked.is_some() || copy.coming.is_some();
             copy.sent && copy.holder.is_none() && copy.ready_since <= decided && !over && !leaves
         };
         let mut before = self.copies[queue].range(from..key);
@@ -445,10 +505,19 @@ impl<'a> Model<'a> {
             false => vec![tag],
         };
         for tag in tags {
-            let Some((queue, key, bounded)) = self.link(link).deliveries.remove(&tag) else { continue };
-            self.link(link).unsettled.entry(queue).and_modify(|count| *count -= u64::from(bounded));
-            self.copies[queue].entry(key).or_default().asked = Some(how);
+            let its = self.link(link);
+            let Some(delivery) = its.deliveries.remove(&tag) else { continue };
+            match its.transactional {
+                true => its.answers.push((tag, delivery, how)),
+                false => self.takes_effect(link, delivery.0, delivery.1, delivery.2, how),
+            }
         }
+    }
+
+    /// What a consumer wants to be done with a delivery may happen from now on.
+    fn takes_effect(&mut self, link: u64, queue: usize, key: Key, bounded: bool, how: How) {
+        self.link(link).unsettled.entry(queue).and_modify(|count| *count -= u64::from(bounded));
+        self.copies[queue].entry(key).or_default().asked = Some(how);
     }
 
     /// The broker tells what it does.
@@ -459,6 +528,10 @@ impl<'a> Model<'a> {
             Event::Delivered { message, queue, connection, .. } => {
                 let (lane, message, at_us) = (*queue, *message, self.now_us);
                 let told = Told { lane, message, event: now, at_us };
+                let known = self.known.get(&(lane, message)).copied();
+                if let Some(copy) = known.and_then(|(queue, key)| self.copies[queue].get_mut(&key)) {
+                    copy.coming = Some(connection.0);
+                }
                 return self.told.entry(connection.0).or_default().push_back(told);
             }
             Event::Acknowledged { message, queue, .. } => (message, queue, How::Acknowledged),
@@ -488,12 +561,16 @@ impl<'a> Model<'a> {
         let Some(its) = self.links.remove(&link) else { return };
         self.events += 1;
         let all = self.copies.iter_mut().flat_map(BTreeMap::values_mut);
-        for copy in all.filter(|copy| copy.holder == Some(link)) {
-            (copy.holder, copy.ready_since) = (None, self.events);
+        let its_own = |copy: &&mut Copy| copy.holder == Some(link) || copy.coming == Some(link);
+        for copy in all.filter(its_own) {
+            (copy.holder, copy.coming, copy.ready_since) = (None, None, self.events);
         }
-        self.told.remove(&link);
+        let told = self.told.remove(&link).into_iter().flatten();
+        self.unseen.extend(told.map(|told| (told.lane, told.message)));
         let now_us = self.now_us;
-        for key in its.published.iter().chain(its.committing.iter().flat_map(|(_, keys)| keys)) {
+        let committing = its.committing.iter().filter_map(|number| self.transactions.get(number));
+        let committing = committing.flat_map(|transaction| &transaction.published);
+        for key in its.published.iter().chain(committing) {
             self.messages.entry(*key).and_modify(|message| _ = message.by_us.get_or_insert(now_us));
         }
         its.open.into_iter().for_each(|key| self.set_fate(key, Fate::Refused));
@@ -510,7 +587,7 @@ impl<'a> Model<'a> {
         self.crashes += 1;
         let links: Vec<u64> = self.links.keys().copied().collect();
         links.into_iter().for_each(|link| self.ended(link));
-        for (plan, copies) in self.scenario.queues.iter().zip(&mut self.copies) {
+        for (plan, copies) in self.plans.iter().zip(&mut self.copies) {
             for (key, copy) in copies {
                 let message = self.messages.get(key);
                 let sure = message
@@ -525,9 +602,10 @@ impl<'a> Model<'a> {
             }
         }
         self.known.clear();
+        self.unseen.clear();
         // Numbers start anew where messages that were sent may be gone, and where one that was dropped may be back.
         let goes_on = |plan: &QueuePlan| plan.durable && !plan.may_drop();
-        self.first_sent.retain(|(queue, _), _| goes_on(&self.scenario.queues[*queue]));
+        self.first_sent.retain(|(queue, _), _| goes_on(&self.plans[*queue]));
     }
 }
 

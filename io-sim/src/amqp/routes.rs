@@ -1,6 +1,6 @@
 //! Exchanges and bindings: what every client declares, and which queues a message goes to by them.
 
-use super::scenario::{MarkPlan, QueuePlan, Scenario};
+use super::scenario::{ListenerPlan, MarkPlan, QueuePlan, Scenario};
 use super::wire::method;
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, exchange, queue};
@@ -21,7 +21,10 @@ pub(super) const MARKED: &str = "marked";
 /// An exchange that delays what goes to all queues but the last.
 pub(super) const LATER: &str = "later";
 
-/// All exchanges, with their types.
+/// The exchange whose routing keys are topics of MQTT.
+pub(super) const BRIDGE: &str = "amq.topic";
+
+/// All exchanges that are declared, with their types.
 const EXCHANGES: [(&str, &str); 5] = [
     (FANOUT, "fanout"),
     (DEAD, "fanout"),
@@ -47,6 +50,9 @@ pub(super) fn declarations(scenario: &Scenario) -> Vec<AMQPFrame> {
         for key in &plan.subjects {
             frames.push(bind_queue(&plan.name, SUBJECTS, key, FieldTable::default()));
         }
+        for key in &plan.topics {
+            frames.push(bind_queue(&plan.name, BRIDGE, key, FieldTable::default()));
+        }
         if let Some(mark) = &plan.mark {
             frames.push(bind_queue(&plan.name, MARKED, "", mark_arguments(mark)));
         }
@@ -54,7 +60,7 @@ pub(super) fn declarations(scenario: &Scenario) -> Vec<AMQPFrame> {
     frames
 }
 
-/// The queues that a message goes to.
+/// The queues that a message goes to; the session of the listener counts as the one behind the last.
 pub(super) fn queues_of(
     scenario: &Scenario,
     publish: &basic::Publish,
@@ -65,11 +71,15 @@ pub(super) fn queues_of(
     let of_plan = |number: usize, plan: &QueuePlan| match publish.exchange.as_str() {
         FANOUT | LATER => number < last,
         SUBJECTS => plan.subjects.iter().any(|pattern| matches(pattern, key)),
+        BRIDGE => plan.topics.iter().any(|pattern| matches(pattern, key)),
         MARKED => plan.mark.as_ref().is_some_and(|mark| is_marked(mark, properties)),
         _ => plan.name == key,
     };
+    let listens = |plan: &ListenerPlan| matches(&plan.filter.replace('/', ".").replace('+', "*"), key);
+    let listens = publish.exchange.as_str() == BRIDGE && scenario.listener.as_ref().is_some_and(listens);
     let plans = scenario.queues.iter().enumerate();
-    plans.filter(|(number, plan)| of_plan(*number, plan)).map(|(number, _)| number).collect()
+    let queues = plans.filter(|(number, plan)| of_plan(*number, plan)).map(|(number, _)| number);
+    queues.chain(listens.then_some(scenario.queues.len())).collect()
 }
 
 /// Whether a binding key with `*` for one word and `#` for any number of them stands for this key.

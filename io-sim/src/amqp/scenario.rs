@@ -23,6 +23,10 @@ pub struct Scenario {
     pub publishers: Vec<PublisherPlan>,
     /// Who consumes.
     pub consumers: Vec<ConsumerPlan>,
+    /// Who publishes by MQTT.
+    pub sensors: Vec<SensorPlan>,
+    /// Who subscribes by MQTT.
+    pub listener: Option<ListenerPlan>,
     /// Who has a queue that does not last.
     pub lodgers: Vec<LodgerPlan>,
     /// What goes wrong.
@@ -54,6 +58,8 @@ pub struct QueuePlan {
     pub delivery_limit: Option<u32>,
     /// Binding keys at the topic exchange.
     pub subjects: Vec<String>,
+    /// Binding keys at the exchange where MQTT's messages come in.
+    pub topics: Vec<String>,
     /// The binding at the headers exchange.
     pub mark: Option<MarkPlan>,
 }
@@ -115,6 +121,8 @@ pub enum Through {
     Marked,
     /// Through an exchange that delays, to all.
     Later,
+    /// Through the exchange that leads to MQTT's subscribers as well.
+    Bridge,
 }
 
 /// Words of routing keys.
@@ -122,6 +130,9 @@ pub(super) const SUBJECT_WORDS: [&str; 2] = ["a", "b"];
 
 /// Binding keys.
 const PATTERNS: [&str; 8] = ["a", "*.b", "#", "a.#", "#.b", "*.*", "#.a.#", "b.*.a"];
+
+/// Topic filters.
+const FILTERS: [&str; 5] = ["#", "a/#", "+/b", "a", "b/+/#"];
 
 /// Headers that messages have, each with one of so many values.
 pub(super) const MARK_NAMES: [&str; 2] = ["color", "size"];
@@ -154,10 +165,36 @@ pub struct ConsumerPlan {
     pub reject_percent: u32,
     /// Of a hundred answers so many are for all deliveries before as well.
     pub multiple_percent: u32,
+    /// Answers of a transaction; 0: none.
+    pub transaction: u32,
+    /// Transactions that are rolled back, of a hundred.
+    pub rollback_percent: u32,
     /// It leaves after so many deliveries, without settling the last ones, and comes back.
     pub leaves_after: Option<u32>,
     /// `x-priority`.
     pub priority: i32,
+}
+
+/// An MQTT client that publishes with QoS 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SensorPlan {
+    /// Messages.
+    pub count: u32,
+    /// Messages that are not acknowledged, at the most.
+    pub window: u32,
+    /// Microseconds between two messages.
+    pub gap_us: u64,
+    /// Bytes of a payload.
+    pub size: usize,
+}
+
+/// An MQTT client that subscribes with QoS 1 and whose session lasts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListenerPlan {
+    /// Its topic filter.
+    pub filter: String,
+    /// Microseconds from a message to its acknowledgement.
+    pub think_us: u64,
 }
 
 /// A client with a queue that does not last.
@@ -221,7 +258,14 @@ pub fn generate(seed: u64) -> Scenario {
     let consumers: Vec<ConsumerPlan> =
         (0..draws.between(1, 4)).map(|_| consumer(draws, queues.len())).collect();
     let lodgers = lodgers(draws);
-    let clients = publishers.len() + consumers.len() + lodgers.len();
+    let sensors: Vec<SensorPlan> =
+        (0..*draws.pick(&[0, 0, 0, 1, 2])).map(|_| sensor(draws, fault_phase_us)).collect();
+    let listener = draws.percent(40).then(|| ListenerPlan {
+        filter: (*draws.pick(&FILTERS)).to_owned(),
+        think_us: *draws.pick(&[0, 100, 5000]),
+    });
+    let clients = publishers.len() + consumers.len() + lodgers.len() + sensors.len();
+    let clients = clients + usize::from(listener.is_some());
     let faults = (0..draws.below(6)).map(|_| fault(draws, fault_phase_us, clients)).collect();
     Scenario {
         seed,
@@ -232,13 +276,16 @@ pub fn generate(seed: u64) -> Scenario {
         queues,
         publishers,
         consumers,
+        sensors,
+        listener,
         lodgers,
         faults,
         fault_phase_us,
     }
 }
 
-fn plain(durable: bool) -> QueuePlan {
+/// A queue without arguments or bindings.
+pub(super) fn plain(durable: bool) -> QueuePlan {
     QueuePlan {
         name: String::new(),
         durable,
@@ -250,16 +297,21 @@ fn plain(durable: bool) -> QueuePlan {
         single_active: false,
         delivery_limit: None,
         subjects: Vec::new(),
+        topics: Vec::new(),
         mark: None,
     }
 }
 
 fn queue(draws: &mut Draws, number: usize) -> QueuePlan {
     let some = |draws: &mut Draws, percent, from: &[u32]| draws.percent(percent).then(|| *draws.pick(from));
+    let (max_length, refuses) = (some(draws, 20, &[1, 3, 10, 50]), draws.percent(50));
+    // Who publishes by MQTT cannot be refused but by closing its connection.
+    let bridged = if max_length.is_some() && refuses { 0 } else { draws.below(3) };
     QueuePlan {
         name: queue_name(number),
-        max_length: some(draws, 20, &[1, 3, 10, 50]),
-        refuses: draws.percent(50),
+        max_length,
+        refuses,
+        topics: (0..bridged).map(|_| (*draws.pick(&PATTERNS)).to_owned()).collect(),
         ttl_ms: some(draws, 20, &[0, 1, 20, 100]),
         dead_letters: draws.percent(40),
         priorities: if draws.percent(20) { *draws.pick(&[1, 3, 10]) } else { 0 },
@@ -291,10 +343,11 @@ fn publisher(draws: &mut Draws, queues: usize, phase_us: u64) -> PublisherPlan {
         0 => Through::Subjects,
         1 => Through::Marked,
         2 => Through::Later,
+        3 => Through::Bridge,
         _ => Through::Queue,
     };
     // What is delayed and what expires have their own clocks.
-    let expires = draws.percent(20) && through != Through::Later;
+    let expires = draws.percent(20) && !matches!(through, Through::Later | Through::Bridge);
     PublisherPlan {
         through,
         queue: draws.percent(75).then(|| draws.below(queues as u64) as usize),
@@ -323,8 +376,20 @@ fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
         requeue_percent: *draws.pick(&[0, 0, 10, 40]),
         reject_percent: *draws.pick(&[0, 0, 10, 30]),
         multiple_percent: *draws.pick(&[0, 0, 20]),
+        transaction: *draws.pick(&[0, 0, 0, 0, 1, 4]),
+        rollback_percent: *draws.pick(&[0, 30]),
         leaves_after: draws.percent(30).then(|| *draws.pick(&[1, 5, 30])),
         priority: *draws.pick(&[0, 0, 0, 1, -3]),
+    }
+}
+
+fn sensor(draws: &mut Draws, phase_us: u64) -> SensorPlan {
+    let count = *draws.pick(&[1, 5, 20, 100]);
+    SensorPlan {
+        count,
+        window: *draws.pick(&[1, 4, 32]),
+        gap_us: *draws.pick(&[0, 1, phase_us / u64::from(count)]),
+        size: *draws.pick(&[16, 100, 5000]),
     }
 }
 

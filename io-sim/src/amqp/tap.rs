@@ -1,5 +1,6 @@
 //! Listens at the broker's end of each connection, and tells the model what it hears.
 
+use super::bridge::MqttLine;
 use super::model::{Delivery, How, Model, Publication};
 use super::routes;
 use super::scenario::Scenario;
@@ -15,6 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Default)]
 pub(super) struct Tap {
     lines: BTreeMap<u64, Line>,
+    /// Those of clients that speak MQTT.
+    mqtt_lines: BTreeMap<u64, MqttLine>,
 }
 
 #[derive(Default)]
@@ -48,10 +51,19 @@ impl Tap {
     /// The connection is over at the broker.
     pub(super) fn forget(&mut self, link: u64) {
         self.lines.remove(&link);
+        self.mqtt_lines.remove(&link);
+    }
+
+    /// The connection is one of MQTT.
+    pub(super) fn opened_by_mqtt(&mut self, link: u64) {
+        self.mqtt_lines.insert(link, MqttLine::default());
     }
 
     /// The broker receives these bytes.
     pub(super) fn received(&mut self, link: u64, bytes: &[u8], model: &mut Model<'_>, scenario: &Scenario) {
+        if let Some(line) = self.mqtt_lines.get_mut(&link) {
+            return line.received(link, bytes, model, scenario);
+        }
         let line = self.lines.entry(link).or_default();
         line.to_broker.push(bytes);
         while let Ok(Some(frame)) = line.to_broker.next() {
@@ -61,6 +73,9 @@ impl Tap {
 
     /// The broker sends these bytes.
     pub(super) fn sent(&mut self, link: u64, bytes: &[u8], model: &mut Model<'_>, scenario: &Scenario) {
+        if let Some(line) = self.mqtt_lines.get_mut(&link) {
+            return line.sent(link, bytes, model, scenario);
+        }
         let line = self.lines.entry(link).or_default();
         line.from_broker.push(bytes);
         loop {

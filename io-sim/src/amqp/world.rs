@@ -1,5 +1,6 @@
 //! The world of a run: the broker over the simulated disk, clients over a simulated network, and time.
 
+use super::bridge::Bridged;
 use super::client::{Client, Role, Wish};
 use super::lodger::Lodger;
 use super::model::{How, Key, Model};
@@ -114,6 +115,8 @@ pub(super) struct World<'a> {
     pub(super) trace: Trace,
     pub(super) effects: Effects,
     pub(super) counts: Counts,
+    /// Somebody has declared all that there is.
+    pub(super) declared: bool,
     pub(super) healed: bool,
     pub(super) drained: bool,
     pub(super) last_delivery_us: u64,
@@ -134,7 +137,12 @@ impl<'a> World<'a> {
         let consumers = scenario.consumers.iter().map(|plan| Role::Consumer { plan: plan.clone() });
         let lodgers = scenario.lodgers.iter().enumerate();
         let lodgers = lodgers.map(|(number, plan)| Role::Lodger(Lodger::new(plan.clone(), number)));
-        let roles = publishers.chain(consumers).chain(lodgers).chain([Role::Drainer]).enumerate();
+        let first = scenario.publishers.len() as u32;
+        let sensors = scenario.sensors.iter().zip(first..);
+        let sensors = sensors.map(|(plan, number)| Role::Bridged(Bridged::sensor(plan.clone(), number)));
+        let listener = scenario.listener.iter().map(|plan| Role::Bridged(Bridged::listener(plan.clone())));
+        let roles = publishers.chain(consumers).chain(lodgers).chain(sensors).chain(listener);
+        let roles = roles.chain([Role::Drainer]).enumerate();
         let clients: Vec<Client> = roles
             .map(|(number, role)| Client::new(role, chance.draws(Domain::Client, 1000 + number as u64)))
             .collect();
@@ -158,6 +166,7 @@ impl<'a> World<'a> {
             trace: Trace::new(readable),
             effects: Effects::default(),
             counts: Counts::default(),
+            declared: false,
             healed: false,
             drained: false,
             last_delivery_us: 0,
@@ -432,6 +441,12 @@ impl<'a> World<'a> {
         if at_broker {
             self.feed(Input::Sent { connection: ConnectionId(id), bytes: bytes.len() });
         }
+        let now = self.schedule.now_us();
+        match self.clients[client].receive_mqtt(bytes, now) {
+            None => {}
+            Some(Ok(wish)) => return self.wished(client, id, wish),
+            Some(Err(what)) => return self.unexpected(client, &what),
+        }
         loop {
             let Some(link) = self.links.get_mut(&id).filter(|link| link.at_client) else { return };
             let frame = match link.incoming.next() {
@@ -443,12 +458,14 @@ impl<'a> World<'a> {
             let now = self.schedule.now_us();
             match self.clients[client].receive(frame, self.scenario, now) {
                 Ok(wish) => self.wished(client, id, wish),
-                Err(what) => {
-                    let text = format!("it is sent what none of its requests asks for: {what}");
-                    return self.model.fail(Checker::Protocol, format!("client {client}"), text);
-                }
+                Err(what) => return self.unexpected(client, &what),
             }
         }
+    }
+
+    fn unexpected(&mut self, client: usize, what: &str) {
+        let text = format!("it is sent what none of its requests asks for: {what}");
+        self.model.fail(Checker::Protocol, format!("client {client}"), text);
     }
 
     fn wished(&mut self, client: usize, id: u64, wish: Wish) {
@@ -473,12 +490,16 @@ impl<'a> World<'a> {
             return;
         }
         let is_drainer = client + 1 == self.clients.len();
-        if self.healed && !is_drainer && !self.clients[client].is_busy() {
+        let is_mqtt = matches!(self.clients[client].role, Role::Bridged(_));
+        if self.healed && !is_drainer && !is_mqtt && !self.clients[client].is_busy() {
             return;
         }
         // Its queue goes with its connection: it comes back when the broker knows that this has ended.
         let is_lodger = matches!(self.clients[client].role, Role::Lodger(_));
         let too_early = is_lodger && self.links.values().any(|link| link.client == client && !link.over);
+        // MQTT's clients declare nothing: they come when somebody else has.
+        self.declared |= self.clients.iter().any(Client::has_declared);
+        let too_early = too_early || (is_mqtt && !self.declared);
         if !matches!(self.process, Process::Serving(_)) || self.stopping || too_early {
             let at = self.schedule.now_us() + 5_000;
             return self.schedule.add(at, Happening::Connect { client });
@@ -499,7 +520,11 @@ impl<'a> World<'a> {
         self.current[client] = Some(id);
         self.trace.line("network", &[id], || format!("connection {id} of client {client} opened"));
         let peer = Peer { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)) };
-        let (connection, listener, protocol) = (ConnectionId(id), ListenerId(0), Protocol::Amqp);
+        let (connection, listener) = (ConnectionId(id), ListenerId(0));
+        let protocol = if is_mqtt { Protocol::Mqtt } else { Protocol::Amqp };
+        if is_mqtt {
+            self.tap.opened_by_mqtt(id);
+        }
         self.feed(Input::Opened { connection, listener, protocol, peer });
         let wish = self.clients[client].connected();
         self.wished(client, id, wish);

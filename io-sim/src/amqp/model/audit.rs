@@ -1,6 +1,6 @@
 //! What must be true when the queues are drained.
 
-use super::{Copy, Fate, Model};
+use super::{Copy, Fate, Key, Model};
 use crate::outcome::Checker;
 
 impl Model<'_> {
@@ -11,9 +11,9 @@ impl Model<'_> {
         for (key, message) in &self.messages {
             let confirmed = message.fate == Fate::Confirmed;
             for queue in message.publication.queues.iter().filter(|_| confirmed) {
-                let (plan, copy) = (&self.scenario.queues[*queue], &self.copies[*queue][key]);
+                let (plan, copy) = (&self.plans[*queue], &self.copies[*queue][key]);
                 let kept = !copy.may_be_lost || self.crashes == 0;
-                if !kept || plan.may_drop() || message.publication.expires_ms.is_some() {
+                if !kept || copy.excused || plan.may_drop() || message.publication.expires_ms.is_some() {
                     continue;
                 }
                 let is_dead =
@@ -41,13 +41,21 @@ impl Model<'_> {
     /// A transaction whose commit was not answered took effect as a whole, or not at all.
     fn audit_transactions(&mut self) {
         let mut torn = None;
-        for keys in self.transactions.values() {
-            let mut sure = keys.iter().filter_map(|key| {
+        for transaction in self.transactions.values() {
+            let mut sure = transaction.published.iter().filter_map(|key| {
                 let message = self.messages.get(key).filter(|message| message.publication.persistent)?;
                 let [queue] = message.publication.queues[..] else { return None };
-                let plan = &self.scenario.queues[queue];
+                let plan = &self.plans[queue];
                 (plan.durable && !plan.may_drop()).then(|| (*key, self.copies[queue][key].sent))
             });
+            let kept = |(queue, key): &(usize, Key)| {
+                let (plan, copy) = (&self.plans[*queue], &self.copies[*queue][key]);
+                let expires = self.messages[key].publication.expires_ms.is_some();
+                plan.durable && !plan.may_drop() && !copy.may_be_lost && !expires
+            };
+            let acknowledged = transaction.acknowledged.iter().filter(|delivery| kept(delivery));
+            let gone = acknowledged.map(|delivery| (delivery.1, !transaction.back.contains(delivery)));
+            let mut sure = sure.by_ref().chain(gone);
             let Some((key, sent)) = sure.next() else { continue };
             if let Some((other, _)) = sure.find(|(_, other)| *other != sent) {
                 torn = torn.or(Some((key, other)));
