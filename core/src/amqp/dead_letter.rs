@@ -10,6 +10,7 @@ use crate::broker::publishing::Published;
 use crate::durable::record::Record;
 use crate::event::{DropReason, Event};
 use crate::ids::QueueId;
+use crate::marks::reached;
 use crate::message::Message;
 use crate::queue::Entry;
 use alloc::boxed::Box;
@@ -71,6 +72,7 @@ impl Broker {
             if self.fetches.is_unreadable(entry.message) {
                 return self.drop_entry(lane, entry, reason);
             }
+            reached!("dead letter waits for a read");
             self.serving_mut(queue).leaving.push_back((lane, entry.position, reason));
             self.fetch_entries(Reader::Queue(queue), lane, entry.position);
             return;
@@ -82,6 +84,7 @@ impl Broker {
         let replaces = [(lane, entry.position)];
         match self.publish_to_takers(target.vhost, &content, routed, &replaces) {
             Published::Stored(_) => {
+                reached!("message dead-lettered");
                 self.counters.dead_lettered += 1;
                 let (message, position) = (entry.message, entry.position);
                 self.message_event(|| Event::DeadLettered { message, queue: lane, position });

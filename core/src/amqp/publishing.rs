@@ -15,6 +15,7 @@ use crate::broker::publishing::{Published, Publishing};
 use crate::connection::Reply;
 use crate::event::{DropReason, Event};
 use crate::ids::{ConnectionId, Lsn, QueueId};
+use crate::marks::reached;
 use crate::message::{MessageParts, Origin};
 use crate::mqtt::packet::QoS;
 use crate::time::WallTime;
@@ -249,6 +250,7 @@ impl Broker {
             Published::Held => return Ok(false),
             Published::Stored(lsn) => self.confirm(id, number, lsn, false),
             Published::Refused(_) => {
+                reached!("publish refused");
                 self.dead_letter_refused(vhost, content, &routed);
                 self.confirm(id, number, Lsn::NONE, true);
             }
@@ -285,6 +287,9 @@ impl Broker {
         let expiration = content.properties.expiration().and_then(milliseconds);
         let expires_at = until.or(expiration.map(|ms| self.now.wall.plus_ms(ms)));
         let topic = routed.topics.first().and_then(|key| bridge::topic_of(key));
+        if topic.is_some() {
+            reached!("AMQP to a topic");
+        }
         if !routed.topics.is_empty() && topic.is_none() {
             self.counters.unmappable += 1;
         }
@@ -327,6 +332,7 @@ impl Broker {
         let published = self.publish_routed(None, vhost, content, &routed, replaces, None);
         if let Published::Stored(_) = published {
             for queue in refusing {
+                reached!("full queue passed by");
                 self.counters.dropped_queue_full += 1;
                 let reason = DropReason::QueueFull;
                 self.message_event(|| Event::Dropped { message: None, queue, reason });
@@ -346,6 +352,7 @@ impl Broker {
 
     /// Basic.Return, before the message's confirm.
     fn return_message(&mut self, id: ConnectionId, number: u16, content: &Content) {
+        reached!("mandatory returned");
         let publish = content.publish();
         let method = basic::Return {
             reply_code: ReplyCode::NoRoute.number(),

@@ -16,8 +16,8 @@ impl Model<'_> {
                 if !kept || copy.excused || plan.may_drop() || message.publication.expires_ms.is_some() {
                     continue;
                 }
-                let is_dead =
-                    |copy: &Copy| copy.rejected && plan.dead_letters && !copy.acknowledged && !copy.limbo;
+                // Given away and not back since a crash, it must be where dead letters go.
+                let is_dead = |copy: &Copy| copy.rejected && plan.dead_letters && !copy.acknowledged;
                 let arrived = || self.copies[last].get(key).is_some_and(|copy| copy.ever);
                 let arrives = self.scenario.queues[last].durable || self.crashes == 0;
                 if !(copy.settled || copy.rejected || copy.limbo) || (is_dead(copy) && arrives && !arrived())
