@@ -384,7 +384,7 @@ impl Client {
             return;
         }
         let due = self.thinking.partition_point(|(at, _)| *at <= now_us);
-        let due: Vec<(u64, u64)> = self.thinking.drain(..due).collect();
+        let mut due: Vec<(u64, u64)> = self.thinking.drain(..due).collect();
         let Role::Consumer { plan } = &self.role else {
             let acks = due.iter().map(|(_, tag)| ack(*tag, false));
             return self.out.extend(acks);
@@ -392,6 +392,9 @@ impl Client {
         // What was delivered before these has been answered.
         let multiple = due.len() > 1 && self.draws.percent(plan.multiple_percent);
         let first = if multiple { due.len() - 1 } else { 0 };
+        if plan.backwards && !multiple {
+            due.reverse();
+        }
         for (_, delivery_tag) in &due[first..] {
             let delivery_tag = *delivery_tag;
             let choice = self.draws.below(100) as u32;

@@ -73,6 +73,14 @@ pub struct MarkPlan {
     pub marks: Vec<(String, i32)>,
 }
 
+impl Scenario {
+    /// How many clients there are beside the one that drains the queues in the end.
+    pub fn clients(&self) -> usize {
+        let bridged = self.sensors.len() + usize::from(self.listener.is_some());
+        self.publishers.len() + self.consumers.len() + self.lodgers.len() + bridged
+    }
+}
+
 impl QueuePlan {
     /// Whether messages may leave it without having been given to anybody.
     pub(super) fn may_drop(&self) -> bool {
@@ -169,6 +177,8 @@ pub struct ConsumerPlan {
     pub transaction: u32,
     /// Transactions that are rolled back, of a hundred.
     pub rollback_percent: u32,
+    /// Of what it answers at the same time it answers the last first.
+    pub backwards: bool,
     /// It leaves after so many deliveries, without settling the last ones, and comes back.
     pub leaves_after: Option<u32>,
     /// `x-priority`.
@@ -378,6 +388,7 @@ fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
         multiple_percent: *draws.pick(&[0, 0, 20]),
         transaction: *draws.pick(&[0, 0, 0, 0, 1, 4]),
         rollback_percent: *draws.pick(&[0, 30]),
+        backwards: draws.percent(25),
         leaves_after: draws.percent(30).then(|| *draws.pick(&[1, 5, 30])),
         priority: *draws.pick(&[0, 0, 0, 1, -3]),
     }
