@@ -149,6 +149,8 @@ pub(super) struct Model<'a> {
     drained: Vec<(usize, Key, bool, u64, u64)>,
     /// Deliveries that were told as events and have not passed the door: lane and message and the event, by connection.
     told: BTreeMap<u64, VecDeque<Told>>,
+    /// Connections of clients that judge the broker themselves.
+    aside: BTreeSet<u64>,
     /// Those of connections that ended before they passed: they count as sent, and nobody saw them.
     unseen: BTreeSet<(QueueId, MessageId)>,
     /// Events so far: what is sent leaves later than it was decided.
@@ -178,6 +180,7 @@ impl<'a> Model<'a> {
             links: BTreeMap::new(),
             drained: Vec::new(),
             told: BTreeMap::new(),
+            aside: BTreeSet::new(),
             unseen: BTreeSet::new(),
             events: 0,
             known: BTreeMap::new(),
@@ -223,6 +226,11 @@ impl<'a> Model<'a> {
         }
         let (not_before_us, by_us) = (self.now_us, None);
         self.messages.insert(key, Message { publication, fate, not_before_us, by_us });
+    }
+
+    /// The client of this connection judges the broker itself.
+    pub(super) fn set_aside(&mut self, link: u64) {
+        self.aside.insert(link);
     }
 
     /// The listener's subscription is on the disk.
@@ -478,6 +486,11 @@ impl<'a> Model<'a> {
 
     /// What came back stands in its old place: nothing that was never sent is chosen before it from then on.
     fn check_nothing_stands_before(&mut self, queue: usize, key: Key, decided: u64) {
+        // After a crash nobody knows what is on its way behind a reply that is held.
+        let unknown = |told: &Told| !self.known.contains_key(&(told.lane, told.message));
+        if self.told.values().flatten().any(|told| told.event < decided && unknown(told)) {
+            return;
+        }
         let from = Key { number: 0, ..key };
         let stays = |key: &Key| self.messages[key].publication.expires_ms.is_none();
         let ready = |copy: &Copy| {
@@ -525,6 +538,7 @@ impl<'a> Model<'a> {
         self.events += 1;
         let now = self.events;
         let (message, queue, how) = match event {
+            Event::Delivered { connection, .. } if self.aside.contains(&connection.0) => return,
             Event::Delivered { message, queue, connection, .. } => {
                 let (lane, message, at_us) = (*queue, *message, self.now_us);
                 let told = Told { lane, message, event: now, at_us };

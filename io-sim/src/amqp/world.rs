@@ -525,6 +525,9 @@ impl<'a> World<'a> {
         if is_mqtt {
             self.tap.opened_by_mqtt(id);
         }
+        if is_lodger {
+            self.model.set_aside(id);
+        }
         self.feed(Input::Opened { connection, listener, protocol, peer });
         let wish = self.clients[client].connected();
         self.wished(client, id, wish);
