@@ -6,12 +6,14 @@
 
 mod audit;
 mod key;
+mod transaction;
 
 use super::scenario::{DEAD_QUEUE, QueuePlan, Scenario, plain};
 use crate::outcome::{Checker, Violation};
 pub(super) use key::Key;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use transaction::Transaction;
 use vowmq_core::event::Event;
 use vowmq_core::ids::{MessageId, QueueId};
 
@@ -113,15 +115,6 @@ pub(super) struct Link {
     /// Unsettled deliveries of each queue's consumer.
     unsettled: BTreeMap<usize, u64>,
     pub(super) prefetch: (u16, bool),
-}
-
-/// What takes effect together.
-#[derive(Default)]
-struct Transaction {
-    published: Vec<Key>,
-    acknowledged: Vec<(usize, Key)>,
-    /// Of these: what was given out again.
-    back: BTreeSet<(usize, Key)>,
 }
 
 /// A delivery that was told as an event.
@@ -238,55 +231,6 @@ impl<'a> Model<'a> {
         self.listens = true;
     }
 
-    /// The broker was asked to commit, or to roll back.
-    pub(super) fn transaction_ends(&mut self, link: u64, commits: bool) {
-        let number = self.next_transaction;
-        self.next_transaction += 1;
-        let its = self.link(link);
-        let (published, answers) = (std::mem::take(&mut its.open), std::mem::take(&mut its.answers));
-        let now_us = self.now_us;
-        for key in &published {
-            self.set_fate(*key, if commits { Fate::Committing(number) } else { Fate::Refused });
-            self.messages.entry(*key).and_modify(|message| message.not_before_us = now_us);
-        }
-        if !commits {
-            let back = answers.into_iter().map(|(tag, delivery, _)| (tag, delivery));
-            return self.link(link).deliveries.extend(back);
-        }
-        let mut transaction = Transaction { published, ..Transaction::default() };
-        for (_, (queue, key, bounded), how) in answers {
-            self.takes_effect(link, queue, key, bounded, how);
-            if how == How::Acknowledged {
-                transaction.acknowledged.push((queue, key));
-            }
-        }
-        self.link(link).committing.push(number);
-        self.transactions.insert(number, transaction);
-    }
-
-    /// A channel is closed instead of committing: nothing of the transaction took effect.
-    pub(super) fn channel_closed(&mut self, link: u64) {
-        for number in std::mem::take(&mut self.link(link).committing) {
-            let transaction = self.transactions.remove(&number).unwrap_or_default();
-            transaction.published.into_iter().for_each(|key| self.set_fate(key, Fate::Refused));
-        }
-    }
-
-    /// Commit-Ok.
-    pub(super) fn committed(&mut self, link: u64) {
-        let its = self.link(link);
-        if its.committing.is_empty() {
-            return self.fail(Checker::Protocol, "broker", "it says committed, and nobody asked".to_owned());
-        }
-        let number = its.committing.remove(0);
-        let transaction = self.transactions.remove(&number).unwrap_or_default();
-        transaction.published.into_iter().for_each(|key| self.set_fate(key, Fate::Confirmed));
-        for (queue, key) in transaction.acknowledged {
-            // Commit-Ok waits for the disk.
-            self.copies[queue].entry(key).and_modify(|copy| copy.for_good |= copy.settled);
-        }
-    }
-
     fn set_fate(&mut self, key: Key, fate: Fate) {
         if let Some(message) = self.messages.get_mut(&key) {
             message.fate = fate;
@@ -333,24 +277,7 @@ impl<'a> Model<'a> {
         self.deliveries += 1;
         let Delivery { link, tag, queue, key, redelivered, no_ack, bounded } = delivery;
         let is_dead_queue = queue + 1 == self.scenario.queues.len();
-        let Some(message) = self.messages.get(&key) else {
-            return self.fail(Checker::Invented, key, "nobody published it".to_owned());
-        };
-        let (fate, routed) = (message.fate, message.publication.queues.contains(&queue));
-        if !routed && !is_dead_queue {
-            let text = format!("queue {queue} gives it out, and nobody published it there");
-            return self.fail(Checker::Invented, key, text);
-        }
-        if matches!(fate, Fate::Open | Fate::Refused) && routed {
-            return self.fail(Checker::Invented, key, format!("it is given out, and was {fate:?}"));
-        }
-        if is_dead_queue && !self.may_be_dead(key) {
-            return self.fail(
-                Checker::Invented,
-                key,
-                "it is a dead letter, and nobody gave it away".to_owned(),
-            );
-        }
+        let Some(routed) = self.check_origin(key, queue) else { return };
         let (mut decided, mut decided_us) = (self.events, self.now_us);
         // Of what goes to subscribers with QoS 0 nothing is told.
         let is_told = !(no_ack && queue == self.scenario.queues.len());
@@ -430,6 +357,29 @@ impl<'a> Model<'a> {
                 format!("it is given out at {decided_ms} ms, and expired at {until_ms} ms at the latest");
             self.fail(Checker::Expiry, key, text);
         }
+    }
+
+    /// Whether it was published to that queue, or is a dead letter there; none: neither, which is told.
+    fn check_origin(&mut self, key: Key, queue: usize) -> Option<bool> {
+        let is_dead_queue = queue + 1 == self.scenario.queues.len();
+        let message = self.messages.get(&key);
+        let fate = message.map(|message| message.fate);
+        let routed = message.is_some_and(|message| message.publication.queues.contains(&queue));
+        let wrong = match fate {
+            None => "nobody published it".to_owned(),
+            Some(_) if !routed && !is_dead_queue => {
+                format!("queue {queue} gives it out, and nobody published it there")
+            }
+            Some(fate @ (Fate::Open | Fate::Refused)) if routed => {
+                format!("it is given out, and was {fate:?}")
+            }
+            Some(_) if is_dead_queue && !self.may_be_dead(key) => {
+                "it is a dead letter, and nobody gave it away".to_owned()
+            }
+            Some(_) => return Some(routed),
+        };
+        self.fail(Checker::Invented, key, wrong);
+        None
     }
 
     fn check_prefetch(&mut self, link: u64, queue: usize) {
