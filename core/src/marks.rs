@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// All marks: the name, and what it means that it was reached.
-pub const MARKS: [(&str, &str); 61] = [
+pub const MARKS: [(&str, &str); 86] = [
     ("batch gathers behind a write", "records came while a batch was on its way to the disk"),
     ("batch full", "a record went into a batch of its own because the one before was full"),
     ("lazy write", "records that nobody waits for were written after their time"),
@@ -70,7 +70,35 @@ pub const MARKS: [(&str, &str); 61] = [
     ("checkpoint replayed", "recovery applied records that the images of a checkpoint may have already"),
     ("leftover segment", "recovery found a segment that the checkpoint does not need"),
     ("damage refused", "recovery refused because synced records are damaged"),
+    ("publish refused", "a queue at its bound refused what was published, and the publisher was told"),
+    ("mandatory returned", "a mandatory message had nowhere to go and came back"),
+    ("confirmed together", "one confirm stood for several publishes"),
+    ("full queue passed by", "what nobody is told about went to other queues than the full one"),
+    ("transaction committed", "a transaction took effect"),
+    ("transaction rolled back", "a transaction was undone"),
+    ("transaction refused", "a queue at its bound refused a whole transaction"),
+    ("message dead-lettered", "a message went to its queue's dead letter exchange"),
+    ("dead letter waits for a read", "a message that leaves its queue was not in memory"),
+    ("message expired", "a message expired in a declared queue"),
+    ("expiry waits for a read", "when a message expires had to be read"),
+    ("beyond the queue's bound", "a message left a queue that was too long"),
+    ("head dropped", "the head of a queue at its bound went for a new message"),
+    ("delivered too often", "a message was given back more often than its queue allows"),
+    ("message requeued", "a delivery came back to its place"),
+    ("message got", "a message went to who asked for it"),
+    ("nothing to get", "who asked for a message was told that there is none"),
+    ("queue waits for a read", "a declared queue's next message was not in memory"),
+    ("queue waits for the disk", "a declared queue's next delivery waited for a record"),
+    ("delayed message routed", "a delayed message was routed when it was due"),
+    ("delay waits for a read", "when a delayed message is due had to be read"),
+    ("exclusive queue gone", "an exclusive queue went with its connection"),
+    ("auto-delete queue gone", "an auto-delete queue went with its last consumer"),
+    ("AMQP to a topic", "a message of AMQP went to the subscribers of a topic"),
+    ("MQTT to a declared queue", "a message of MQTT went to a declared queue"),
 ];
+
+/// From here on the marks are places that only clients of AMQP lead to.
+pub const AMQP_MARKS: usize = index("publish refused");
 
 /// The place of a mark in `MARKS`; does not compile for a name that is not there.
 #[doc(hidden)]

@@ -5,18 +5,25 @@
 //!   chance.
 //! - At least `SEEDS_MIN` generated runs: the effect of every kind of fault there is. Fewer runs say nothing, since a
 //!   single fault may come at a moment where there is nothing to break.
-//! - At least `MARK_SEEDS_MIN` generated runs: every mark of the core.
+//! - At least `MARK_SEEDS_MIN` generated runs: every mark of the core that their clients can lead to, those of MQTT and those
+//!   of AMQP.
 
 use crate::effects::Effects;
 use crate::fault::EFFECTS;
 use crate::scenario::Scenario;
-use vowmq_core::marks::MARKS;
+use crate::seeds::Summary;
+use std::ops::Range;
+use vowmq_core::marks::{AMQP_MARKS, MARKS};
 
 /// So many runs of a written scenario have to show what it is for.
 pub const SCENARIO_RUNS_MIN: u64 = 20;
 
 /// So many generated runs have to show every kind of fault at work.
 pub const SEEDS_MIN: u64 = 1_000;
+
+/// What befalls clients of AMQP.
+const AMQP_EFFECTS: [&str; 6] =
+    ["power cut", "process killed", "shutdown", "connection reset", "consumer left", "reading paused"];
 
 /// So many generated runs have to come to every mark.
 pub const MARK_SEEDS_MIN: u64 = 3_000;
@@ -26,8 +33,23 @@ pub(crate) fn missed_marks(runs: u64, scenario: Option<&Scenario>, counts: &[u64
     if scenario.is_some() || runs < MARK_SEEDS_MIN {
         return Vec::new();
     }
-    let unreached = MARKS.iter().zip(counts).filter(|(_, count)| **count == 0);
-    unreached.map(|((name, _), _)| format!("mark: {name}")).collect()
+    unreached(0..AMQP_MARKS, counts)
+}
+
+fn unreached(range: Range<usize>, counts: &[u64]) -> Vec<String> {
+    let unreached = range.filter(|mark| counts[*mark] == 0);
+    unreached.map(|mark| format!("mark: {}", MARKS[mark].0)).collect()
+}
+
+/// The faults and the marks of AMQP that these runs of its clients should have had or come to and have not.
+pub fn missed_by_amqp(summary: &Summary, counts: &[u64]) -> Vec<String> {
+    let wanted = if summary.runs >= SEEDS_MIN { &AMQP_EFFECTS[..] } else { &[] };
+    let effects = wanted.iter().filter(|name| summary.effects.of(name) == 0);
+    let mut missed: Vec<String> = effects.map(|name| (*name).to_owned()).collect();
+    if summary.runs >= MARK_SEEDS_MIN {
+        missed.extend(unreached(AMQP_MARKS..MARKS.len(), counts));
+    }
+    missed
 }
 
 /// The effects that these runs should have had and had not. `ordered` counts the faults that their scenarios order, by

@@ -42,6 +42,8 @@ pub enum Checker {
     SessionPresent,
     /// A retained message was missing, or not the last one.
     Retained,
+    /// Something was delivered after it had expired, or before its time.
+    Expiry,
     /// Something settled was delivered again.
     CameBack,
     /// A redelivery without DUP or under another packet id.

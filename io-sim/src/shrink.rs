@@ -10,19 +10,26 @@
 //! values    fewer messages, smaller, shorter, rounder; wills and client settings away; short topics
 //! ```
 //!
+//! A scenario of AMQP clients goes through the same, by lists and values alone (`amqp_rounds`).
+//!
 //! What is taken away shifts the choices that the scenario leaves open, so once nothing helps as it is, every step is
 //! tried under a few other seeds too. It ends when a whole round has helped nowhere, or when the work allowed is done.
 //! Work is counted in what the runs do, not by the clock: the same scenario always shrinks to the same one.
 
+mod amqp_rounds;
 mod calm;
 mod lists;
 mod moments;
 mod tree;
 mod values;
 
+use crate::amqp;
 use crate::claim::Claim;
+use crate::outcome::Checker;
 use crate::scenario::Scenario;
 use crate::watch::run_watched;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -42,11 +49,37 @@ pub struct Verdict {
     pub work: u64,
 }
 
+/// A scenario of some kind.
+pub trait Shrinkable: Clone + PartialEq + Serialize + DeserializeOwned {
+    /// The seed of what it leaves open.
+    fn seed_mut(&mut self) -> &mut u64;
+
+    /// Whether it can be run.
+    fn is_valid(&self) -> bool;
+
+    /// Brings it, as JSON, into the order that it is in.
+    fn tidy(_value: &mut Value) {}
+}
+
+impl Shrinkable for Scenario {
+    fn seed_mut(&mut self) -> &mut u64 {
+        &mut self.seed
+    }
+
+    fn is_valid(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    fn tidy(value: &mut Value) {
+        tree::tidy(value);
+    }
+}
+
 /// What became of a scenario.
 #[derive(Clone, Debug)]
-pub struct Shrunk {
+pub struct Shrunk<S = Scenario> {
     /// The smallest that still fails.
-    pub scenario: Scenario,
+    pub scenario: S,
     /// How many scenarios were run.
     pub runs: u64,
     /// Whether nothing more could be taken away; else the work allowed was done before.
@@ -76,7 +109,25 @@ pub fn shrink(scenario: &Scenario, seconds: u64) -> Result<(Claim, Shrunk), Stri
 }
 
 /// Shrinks a scenario to one of which `judge` still says that it fails, with so much work in its own measure.
-pub fn shrink_by(scenario: &Scenario, work: u64, mut judge: impl FnMut(&Scenario) -> Verdict) -> Shrunk {
+pub fn shrink_by(scenario: &Scenario, work: u64, judge: impl FnMut(&Scenario) -> Verdict) -> Shrunk {
+    shrink_in_rounds(scenario, work, judge, Shrinker::round)
+}
+
+/// As `shrink_by`, for a scenario of AMQP clients.
+pub fn shrink_amqp_by(
+    scenario: &amqp::Scenario,
+    work: u64,
+    judge: impl FnMut(&amqp::Scenario) -> Verdict,
+) -> Shrunk<amqp::Scenario> {
+    shrink_in_rounds(scenario, work, judge, Shrinker::round_of_amqp)
+}
+
+fn shrink_in_rounds<S: Shrinkable, J: FnMut(&S) -> Verdict>(
+    scenario: &S,
+    work: u64,
+    mut judge: J,
+    round: fn(&mut Shrinker<S, J>) -> bool,
+) -> Shrunk<S> {
     let first = judge(scenario);
     let value = tree::of(scenario);
     let mut shrinker = Shrinker {
@@ -91,15 +142,35 @@ pub fn shrink_by(scenario: &Scenario, work: u64, mut judge: impl FnMut(&Scenario
     };
     for seeds in OTHER_SEEDS {
         shrinker.seeds = seeds;
-        while shrinker.round() {}
+        while round(&mut shrinker) {}
     }
     Shrunk { scenario: shrinker.scenario, runs: shrinker.runs, minimal: shrinker.left > 0 }
 }
 
+/// Shrinks a scenario of AMQP clients that breaks a promise to one that breaks the same, in about so many seconds of one
+/// processor.
+///
+/// # Errors
+/// It breaks none, in words.
+pub fn shrink_amqp(
+    scenario: &amqp::Scenario,
+    seconds: u64,
+) -> Result<(Checker, Shrunk<amqp::Scenario>), String> {
+    let violation = amqp::run(scenario).violation;
+    let checker = violation.ok_or("every promise is kept, so that there is nothing to shrink")?.checker;
+    let shrunk = shrink_amqp_by(scenario, seconds.saturating_mul(WORK_A_SECOND), |proposal| {
+        let outcome = amqp::run(proposal);
+        let same = outcome.violation.filter(|violation| violation.checker == checker);
+        let work = outcome.counts.broker_inputs + WORK_A_RUN;
+        Verdict { fails_at_us: same.map(|violation| violation.at_us), work }
+    });
+    Ok((checker, shrunk))
+}
+
 /// A scenario on its way to a smaller one.
-struct Shrinker<J> {
+struct Shrinker<S, J> {
     /// The smallest so far, and the same as JSON.
-    scenario: Scenario,
+    scenario: S,
     value: Value,
     judge: J,
     /// When it fails.
@@ -113,7 +184,7 @@ struct Shrinker<J> {
     seeds: u64,
 }
 
-impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
+impl<J: FnMut(&Scenario) -> Verdict> Shrinker<Scenario, J> {
     /// Every step once. Whether one helped.
     fn round(&mut self) -> bool {
         let before = self.value.clone();
@@ -129,28 +200,30 @@ impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
         }
         self.value != before
     }
+}
 
+impl<S: Shrinkable, J: FnMut(&S) -> Verdict> Shrinker<S, J> {
     /// Proposes a change. Whether it is kept.
     fn propose(&mut self, change: impl FnOnce(&mut Value)) -> bool {
         let mut value = self.value.clone();
         change(&mut value);
-        tree::tidy(&mut value);
-        let Ok(mut proposal) = serde_json::from_value::<Scenario>(value) else { return false };
-        if proposal == self.scenario || proposal.check().is_err() {
+        S::tidy(&mut value);
+        let Ok(mut proposal) = serde_json::from_value::<S>(value) else { return false };
+        if proposal == self.scenario || !proposal.is_valid() {
             return false;
         }
         if self.holds(&proposal) {
             return true;
         }
-        let own = proposal.seed;
+        let own = *proposal.seed_mut();
         (0..self.seeds).filter(|seed| *seed != own).any(|seed| {
-            proposal.seed = seed;
+            *proposal.seed_mut() = seed;
             self.holds(&proposal)
         })
     }
 
     /// Whether this scenario still fails, and so is the smallest now.
-    fn holds(&mut self, proposal: &Scenario) -> bool {
+    fn holds(&mut self, proposal: &S) -> bool {
         let value = tree::of(proposal);
         if self.left == 0 || !self.tried.insert(value.to_string()) {
             return false;

@@ -18,6 +18,7 @@ use super::wire::{
 use crate::broker::{Broker, Ending};
 use crate::connection::Reply;
 use crate::ids::{ConnectionId, Lsn, QueueId};
+use crate::marks::reached;
 use crate::mqtt::connecting::DEFAULT_VHOST;
 use crate::output::{CloseKind, CloseReason};
 use crate::time::Why;
@@ -472,6 +473,7 @@ impl Broker {
         peer.parked_channels.clear();
         peer.parked.clear();
         for queue in core::mem::take(&mut peer.exclusive) {
+            reached!("exclusive queue gone");
             self.delete_declared(queue);
         }
         if let Some(connection) = self.connections.get_mut(&id) {

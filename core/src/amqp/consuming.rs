@@ -10,6 +10,7 @@ use super::{Consumer, ConsumerId};
 use crate::broker::Broker;
 use crate::connection::Reply;
 use crate::ids::{ConnectionId, Lsn, QueueId};
+use crate::marks::reached;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
@@ -178,6 +179,7 @@ impl Broker {
         let declared = self.state.declared(queue);
         let goes = declared.is_some_and(|declared| declared.spec.auto_delete);
         if goes && !self.serving_mut(queue).has_consumers() {
+            reached!("auto-delete queue gone");
             self.delete_declared(queue);
         } else {
             self.serve_queue(queue);

@@ -10,6 +10,7 @@ use crate::broker::publishing::Published;
 use crate::durable::record::Record;
 use crate::event::{DropReason, Event};
 use crate::ids::QueueId;
+use crate::marks::reached;
 use crate::message::Message;
 use crate::queue::Entry;
 use alloc::boxed::Box;
@@ -71,6 +72,7 @@ impl Broker {
             if self.fetches.is_unreadable(entry.message) {
                 return self.drop_entry(lane, entry, reason);
             }
+            reached!("dead letter waits for a read");
             self.serving_mut(queue).leaving.push_back((lane, entry.position, reason));
             self.fetch_entries(Reader::Queue(queue), lane, entry.position);
             return;
@@ -80,8 +82,9 @@ impl Broker {
             return self.drop_entry(lane, entry, reason);
         };
         let replaces = [(lane, entry.position)];
-        match self.publish_routed(None, target.vhost, &content, &routed, &replaces, None) {
+        match self.publish_to_takers(target.vhost, &content, routed, &replaces) {
             Published::Stored(_) => {
+                reached!("message dead-lettered");
                 self.counters.dead_lettered += 1;
                 let (message, position) = (entry.message, entry.position);
                 self.message_event(|| Event::DeadLettered { message, queue: lane, position });
@@ -143,7 +146,7 @@ impl Broker {
         let key = content.publish().routing_key;
         let routed = self.route_amqp(vhost, &target.exchange, key.as_bytes(), &content.properties);
         if let Some(routed) = routed
-            && self.publish_routed(None, vhost, &content, &routed, &[], None) != Published::Held
+            && self.publish_to_takers(vhost, &content, routed, &[]) != Published::Held
         {
             self.counters.dead_lettered += 1;
         }

@@ -12,6 +12,7 @@ use crate::durable::record::Record;
 use crate::durable::topology::{QueueSpec, Topology};
 use crate::event::{DropReason, Event};
 use crate::ids::{QueueId, QueuePosition};
+use crate::marks::reached;
 use crate::message::Message;
 use crate::time::WallTime;
 use alloc::boxed::Box;
@@ -89,6 +90,7 @@ impl Broker {
             };
             let due = self.state.messages.message(entry.message).map(|message| message.expires_at);
             if due.is_none() && !self.fetches.is_unreadable(entry.message) {
+                reached!("delay waits for a read");
                 return self.read_for_queue(queue, queue, &entry);
             }
             let serving = self.serving_mut(queue);
@@ -130,8 +132,11 @@ impl Broker {
         let routed = self.route_amqp(vhost, exchange, message.address(), &content.properties);
         let routed = routed.filter(|routed| !routed.queues.is_empty() || !routed.topics.is_empty());
         if let Some(routed) = routed {
-            match self.publish_routed(None, vhost, &content, &routed, &[(queue, position)], None) {
-                Published::Stored(_) => return true,
+            match self.publish_to_takers(vhost, &content, routed, &[(queue, position)]) {
+                Published::Stored(_) => {
+                    reached!("delayed message routed");
+                    return true;
+                }
                 Published::Held => {
                     self.amqp.held_dead_letters.insert(queue);
                     return false;

@@ -8,6 +8,7 @@ use crate::broker::Broker;
 use crate::durable::state::DeclaredQueue;
 use crate::durable::state::topology::lanes;
 use crate::ids::{MessageId, QueueId, QueuePosition};
+use crate::marks::reached;
 use crate::time::WallTime;
 use alloc::vec::Vec;
 
@@ -36,6 +37,10 @@ impl Broker {
         } else {
             return Leaving::Stays;
         };
+        match reason {
+            Reason::MaxLength => reached!("beyond the queue's bound"),
+            _ => reached!("message expired"),
+        }
         self.take_ready(queue, ready);
         self.dead_letter(queue, ready.lane, &ready.entry, reason);
         Leaving::Left
@@ -52,6 +57,7 @@ impl Broker {
         if self.fetches.is_unreadable(ready.entry.message) {
             return Leaving::Stays;
         }
+        reached!("expiry waits for a read");
         self.read_for_queue(queue, ready.lane, &ready.entry);
         Leaving::Waits
     }
@@ -196,6 +202,7 @@ impl Broker {
                 if !is_over(ready, held) {
                     return Ok(true);
                 }
+                reached!("head dropped");
                 ready -= 1;
                 held = held.saturating_sub(self.state.messages.bytes_of_body(entry.message));
                 dropped.push((lane_id, entry.position, entry.message));

@@ -13,7 +13,9 @@ use super::{bridge, connection};
 use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
 use crate::connection::Reply;
+use crate::event::{DropReason, Event};
 use crate::ids::{ConnectionId, Lsn, QueueId};
+use crate::marks::reached;
 use crate::message::{MessageParts, Origin};
 use crate::mqtt::packet::QoS;
 use crate::time::WallTime;
@@ -248,6 +250,7 @@ impl Broker {
             Published::Held => return Ok(false),
             Published::Stored(lsn) => self.confirm(id, number, lsn, false),
             Published::Refused(_) => {
+                reached!("publish refused");
                 self.dead_letter_refused(vhost, content, &routed);
                 self.confirm(id, number, Lsn::NONE, true);
             }
@@ -284,6 +287,9 @@ impl Broker {
         let expiration = content.properties.expiration().and_then(milliseconds);
         let expires_at = until.or(expiration.map(|ms| self.now.wall.plus_ms(ms)));
         let topic = routed.topics.first().and_then(|key| bridge::topic_of(key));
+        if topic.is_some() {
+            reached!("AMQP to a topic");
+        }
         if !routed.topics.is_empty() && topic.is_none() {
             self.counters.unmappable += 1;
         }
@@ -304,6 +310,37 @@ impl Broker {
         })
     }
 
+    /// Publishes a message that nobody is told about any more, in place of entries: a queue that does not take it keeps
+    /// it from no other.
+    pub(super) fn publish_to_takers(
+        &mut self,
+        vhost: usize,
+        content: &Content,
+        routed: Routed,
+        replaces: &[(QueueId, crate::ids::QueuePosition)],
+    ) -> Published {
+        let bytes = content.body.len() as u64;
+        let takes = |queue: &QueueId| {
+            let declared = self.state.declared(*queue);
+            declared.is_none_or(|d| self.make_room(*queue, d, bytes, &mut Vec::new()).is_ok())
+        };
+        let (queues, refusing): (Vec<QueueId>, Vec<QueueId>) = routed.queues.into_iter().partition(takes);
+        if queues.is_empty() && routed.topics.is_empty() {
+            return Published::Refused("no queue takes it");
+        }
+        let routed = Routed { queues, ..routed };
+        let published = self.publish_routed(None, vhost, content, &routed, replaces, None);
+        if let Published::Stored(_) = published {
+            for queue in refusing {
+                reached!("full queue passed by");
+                self.counters.dropped_queue_full += 1;
+                let reason = DropReason::QueueFull;
+                self.message_event(|| Event::Dropped { message: None, queue, reason });
+            }
+        }
+        published
+    }
+
     /// In confirm mode: the publisher is told, in the order of its publishes.
     fn confirm(&mut self, id: ConnectionId, number: u16, wait: Lsn, nack: bool) {
         let Some(channel) = self.channel_mut(id, number) else { return };
@@ -315,6 +352,7 @@ impl Broker {
 
     /// Basic.Return, before the message's confirm.
     fn return_message(&mut self, id: ConnectionId, number: u16, content: &Content) {
+        reached!("mandatory returned");
         let publish = content.publish();
         let method = basic::Return {
             reply_code: ReplyCode::NoRoute.number(),

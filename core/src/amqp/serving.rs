@@ -19,6 +19,7 @@ use crate::durable::record::Record;
 use crate::durable::state::topology::lanes;
 use crate::event::Event;
 use crate::ids::{ConnectionId, Lsn, QueueId, QueuePosition};
+use crate::marks::reached;
 use crate::message::Message;
 use crate::queue::Entry;
 use crate::send_queue::SendQueue;
@@ -202,13 +203,19 @@ impl Broker {
             let Some(taker) = self.next_taker(queue) else { return self.set_expiry(queue, Some(&ready)) };
             match self.may_pass(queue, &ready) {
                 Pass::Now => self.give_out(queue, &ready, &taker),
-                Pass::Read => return self.read_for_queue(queue, ready.lane, &ready.entry),
+                Pass::Read => {
+                    reached!("queue waits for a read");
+                    return self.read_for_queue(queue, ready.lane, &ready.entry);
+                }
                 Pass::Never => self.take_ready(queue, &ready),
                 Pass::MoveHorizon => {
                     let position = ready.entry.position.plus(self.settings.limits.horizon_block);
                     self.commit(Record::HorizonMoved { queue: ready.lane, position });
                 }
-                Pass::Wait(lsn) => return self.serving_waits(queue, lsn),
+                Pass::Wait(lsn) => {
+                    reached!("queue waits for the disk");
+                    return self.serving_waits(queue, lsn);
+                }
             }
         }
         self.list_serving(queue);
@@ -308,6 +315,7 @@ impl Broker {
         let count = counts.then_some(returns);
         let (connection, no_ack) = match taker {
             Taker::Get(get) => {
+                reached!("message got");
                 self.serving_mut(queue).gets.pop_front();
                 self.get_is_answered(queue, get);
                 self.give_to_get(get, unsettled, &message, redelivered, count);
@@ -436,6 +444,7 @@ impl Broker {
     /// There is nothing: who asked is told so.
     fn answer_empty(&mut self, queue: QueueId) {
         while let Some(get) = self.amqp.serving.get_mut(&queue).and_then(|serving| serving.gets.pop_front()) {
+            reached!("nothing to get");
             self.get_is_answered(queue, &get);
             self.answer(get.connection, get.channel, Lsn::NONE, &basic::GetEmpty {});
         }

@@ -8,6 +8,7 @@ use crate::broker::Broker;
 use crate::durable::record::Record;
 use crate::event::Event;
 use crate::ids::{ConnectionId, Lsn, QueueId};
+use crate::marks::reached;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -168,10 +169,12 @@ impl Broker {
             let Some(entry) = self.state.queue(lane).and_then(|lane| lane.find(position)) else { continue };
             let limit = self.state.declared(queue).and_then(|declared| declared.arguments.delivery_limit);
             if limit.is_some_and(|limit| u64::from(returns) >= limit) {
+                reached!("delivered too often");
                 too_often.push(unsettled);
                 continue;
             }
             self.no_longer_out(queue, entry.message);
+            reached!("message requeued");
             let serving = self.serving_mut(queue);
             let its_lane = serving.lane_mut((lane.0 - queue.0) as usize);
             its_lane.returned.insert(position, returns + 1);

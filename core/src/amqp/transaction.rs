@@ -7,6 +7,7 @@ use super::publishing::{Content, name_of};
 use super::wire::method::tx;
 use crate::broker::Broker;
 use crate::ids::{ConnectionId, Lsn, QueueId};
+use crate::marks::reached;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -66,6 +67,7 @@ impl Broker {
             channel.transaction = Some(Transaction::default());
         }
         let Transaction { messages, acknowledged, rejected, .. } = transaction.unwrap_or_default();
+        reached!("transaction committed");
         // All of it goes into one batch, which survives a crash as a whole or not at all.
         self.log.open_group(bytes);
         // A lack of room does not hold a message of it: that would tear the transaction.
@@ -108,6 +110,7 @@ impl Broker {
                 let (count, bytes) = more.entry(queue).or_default();
                 (*count, *bytes) = (*count + 1, *bytes + content.body.len() as u64);
                 if self.would_refuse(queue, *count, *bytes) {
+                    reached!("transaction refused");
                     let name = self.state.declared(queue).map_or("", |declared| &declared.name);
                     return Err(Fault::precondition(format!(
                         "queue '{name}' in vhost '/' is at its bound (x-max-length, x-max-length-bytes); nothing of the \
@@ -125,6 +128,7 @@ impl Broker {
             channel.transaction = None;
             return Err(Fault::precondition("channel is not transactional"));
         };
+        reached!("transaction rolled back");
         // What was acknowledged is as it was before; it is not delivered again (§1.9.2.5).
         channel.deliveries.extend(transaction.into_settled());
         self.answer(id, number, Lsn::NONE, &tx::RollbackOk {});

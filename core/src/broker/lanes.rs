@@ -143,6 +143,7 @@ fn put_confirms(connection: &mut Connection, durable: Lsn, channel: u16, first: 
         && next == tag + 1
         && wait <= durable
     {
+        reached!("confirmed together");
         tag = next;
         connection.replies.pop_front();
     }

@@ -234,6 +234,7 @@ impl Broker {
             && let Some(topic) = publishing.topic
         {
             for queue in self.queues_of_topic(publishing.vhost, topic) {
+                reached!("MQTT to a declared queue");
                 self.route_to_declared(queue, publishing, &mut route)?;
             }
         }

@@ -118,3 +118,63 @@ fn a_queue_takes_what_it_cannot_dead_letter_as_refused() {
     let nacks = nacks.filter(|method| matches!(method, AMQPClass::Basic(basic::AMQPMethod::Nack(_))));
     assert_eq!(nacks.count(), 1);
 }
+
+#[test]
+fn a_full_queue_keeps_no_dead_letter_from_another() {
+    // Broken: what a queue gave up is nowhere, because one of two queues that it goes to is full.
+    let mut run = Run::new();
+    let client = opened(&mut run);
+    let arguments = [("x-overflow", text("reject-publish")), ("x-max-length", number(0))];
+    declare(&mut run, client, "full", true, &arguments);
+    declare(&mut run, client, "free", true, &[]);
+    for queue in ["full", "free"] {
+        send(
+            &mut run,
+            client,
+            1,
+            method!(Queue::queue::Bind { queue: queue.into(), exchange: "amq.fanout".into() }),
+        );
+    }
+    declare(&mut run, client, "work", true, &[("x-dead-letter-exchange", text("amq.fanout"))]);
+    publish(&mut run, client, "", "work", b"given away", &persistent());
+    get(&mut run, client, "work", false).expect("it is there");
+    send(&mut run, client, 1, method!(Basic::basic::Reject { delivery_tag: 1 }));
+    assert_eq!(get(&mut run, client, "free", true).expect("it is a dead letter").body, b"given away");
+}
+
+#[test]
+fn a_full_queue_keeps_no_delayed_message_from_another() {
+    // Broken: a message that was confirmed is nowhere when its time has come.
+    let mut run = Run::new();
+    let client = opened(&mut run);
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-delayed-type".into(), text("fanout"));
+    send(
+        &mut run,
+        client,
+        1,
+        method!(Exchange::exchange::Declare {
+            exchange: "later".into(),
+            kind: "x-delayed-message".into(),
+            durable: true,
+            arguments: arguments,
+        }),
+    );
+    let full = [("x-overflow", text("reject-publish")), ("x-max-length", number(0))];
+    declare(&mut run, client, "full", true, &full);
+    declare(&mut run, client, "free", true, &[]);
+    for queue in ["full", "free"] {
+        send(
+            &mut run,
+            client,
+            1,
+            method!(Queue::queue::Bind { queue: queue.into(), exchange: "later".into() }),
+        );
+    }
+    let mut headers = FieldTable::default();
+    headers.insert("x-delay".into(), number(1000));
+    publish(&mut run, client, "later", "", b"in its time", &persistent().with_headers(headers));
+    assert!(get(&mut run, client, "free", true).is_none());
+    run.pass_ms(1000);
+    assert_eq!(get(&mut run, client, "free", true).expect("it was confirmed").body, b"in its time");
+}

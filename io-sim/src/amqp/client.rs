@@ -1,20 +1,21 @@
 //! A client: introduces itself, declares what there is, then publishes, consumes or drains.
 
+use super::bridge::Bridged;
+use super::lodger::Lodger;
 use super::model::Key;
-use super::scenario::{ConsumerPlan, PublisherPlan, QueuePlan, Scenario};
+use super::routes::{self, BRIDGE, FANOUT, LATER, MARKED, SUBJECTS};
+use super::scenario::{
+    ConsumerPlan, DELAYS_MS, EXPIRATIONS_MS, MARK_NAMES, MARK_VALUES, PublisherPlan, SUBJECT_WORDS, Scenario,
+    Through, queue_name,
+};
 use super::wire::{self, CHANNEL, method};
 use crate::chance::Draws;
 use amq_protocol::frame::AMQPFrame;
-use amq_protocol::protocol::{
-    AMQPClass, BasicProperties, basic, channel, confirm, connection, exchange, queue, tx,
-};
+use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, channel, confirm, connection, queue, tx};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
-/// The exchange to which all queues but the last are bound.
-pub(super) const FANOUT: &str = "all";
-
-/// The exchange of dead letters.
-pub(super) const DEAD: &str = "dlx";
+/// So long it waits after it was told that there is nothing.
+const EMPTY_US: u64 = 2_000;
 
 /// A client.
 pub(super) struct Client {
@@ -28,6 +29,13 @@ pub(super) struct Client {
     coming: Option<u64>,
     /// What is to be done with deliveries, by when.
     thinking: Vec<(u64, u64)>,
+    /// Answers of the transaction at hand, and whether its end is waited for.
+    answered: Vec<u64>,
+    ending: bool,
+    /// The queue it consumes from.
+    queue: String,
+    /// When it asks for the next message, if it asks.
+    asks_us: Option<u64>,
     deliveries: u32,
     /// Messages that the last queue-declare answers counted, all queues together.
     pub(super) left: u64,
@@ -47,6 +55,9 @@ pub(super) enum Role {
     Consumer {
         plan: ConsumerPlan,
     },
+    Lodger(Lodger),
+    /// It speaks MQTT.
+    Bridged(Bridged),
     Drainer,
 }
 
@@ -79,6 +90,10 @@ impl Client {
             out: Vec::new(),
             coming: None,
             thinking: Vec::new(),
+            answered: Vec::new(),
+            ending: false,
+            queue: String::new(),
+            asks_us: None,
             deliveries: 0,
             left: 0,
         }
@@ -89,9 +104,18 @@ impl Client {
         self.stage = Stage::Header;
         (self.declaring, self.coming, self.deliveries) = (0, None, 0);
         self.thinking.clear();
+        self.answered.clear();
+        self.ending = false;
+        self.asks_us = None;
         self.out.clear();
-        if let Role::Publisher { sent, confirmed, waits, .. } = &mut self.role {
-            (*sent, *confirmed, *waits) = (0, 0, false);
+        match &mut self.role {
+            Role::Publisher { sent, confirmed, waits, .. } => (*sent, *confirmed, *waits) = (0, 0, false),
+            Role::Lodger(lodger) => lodger.connected(),
+            Role::Bridged(bridged) => {
+                bridged.connected();
+                return self.go_on(0);
+            }
+            Role::Consumer { .. } | Role::Drainer => {}
         }
         Wish { bytes: b"AMQP\x00\x00\x09\x01".to_vec(), ..Wish::default() }
     }
@@ -100,8 +124,32 @@ impl Client {
     pub(super) fn is_done(&self) -> bool {
         match &self.role {
             Role::Publisher { plan, next, sent, confirmed, .. } => *next >= plan.count && sent == confirmed,
+            Role::Lodger(lodger) => lodger.is_done(),
+            Role::Bridged(bridged) => bridged.is_done(),
             Role::Consumer { .. } | Role::Drainer => false,
         }
+    }
+
+    /// Whether it has declared all that there is.
+    pub(super) fn has_declared(&self) -> bool {
+        self.stage == Stage::Ready
+    }
+
+    /// Whether what it does has to be done before a run ends.
+    pub(super) fn is_busy(&self) -> bool {
+        let does = match &self.role {
+            Role::Publisher { .. } | Role::Lodger(_) => true,
+            Role::Bridged(bridged) => bridged.publishes(),
+            Role::Consumer { .. } | Role::Drainer => false,
+        };
+        does && !self.is_done()
+    }
+
+    /// Bytes came for a client that speaks MQTT; an error: they should not have.
+    pub(super) fn receive_mqtt(&mut self, bytes: &[u8], now_us: u64) -> Option<Result<Wish, String>> {
+        let Role::Bridged(bridged) = &mut self.role else { return None };
+        let received = bridged.receive(bytes, now_us);
+        Some(received.map(|()| self.go_on(now_us)))
     }
 
     /// A frame came; an error: it should not have.
@@ -111,6 +159,12 @@ impl Client {
         scenario: &Scenario,
         now_us: u64,
     ) -> Result<Wish, String> {
+        if let Role::Lodger(lodger) = &mut self.role
+            && !matches!(frame, AMQPFrame::Method(0, _) | AMQPFrame::Heartbeat)
+        {
+            lodger.receive(frame, &mut self.draws, now_us)?;
+            return Ok(self.go_on(now_us));
+        }
         match frame {
             AMQPFrame::Method(_, AMQPClass::Connection(method)) => self.of_connection(method)?,
             AMQPFrame::Method(_, AMQPClass::Channel(channel::AMQPMethod::OpenOk(_))) => {
@@ -124,21 +178,28 @@ impl Client {
                 }
                 self.declared(scenario, now_us);
             }
-            AMQPFrame::Method(_, AMQPClass::Basic(method)) => self.of_basic(method),
-            AMQPFrame::Method(
-                _,
-                AMQPClass::Tx(tx::AMQPMethod::CommitOk(_) | tx::AMQPMethod::RollbackOk(_)),
-            ) => {
-                if let Role::Publisher { confirmed, sent, waits, .. } = &mut self.role {
-                    (*confirmed, *waits) = (*sent, false);
-                }
-            }
+            AMQPFrame::Method(_, AMQPClass::Basic(method)) => self.of_basic(method, now_us),
+            AMQPFrame::Method(_, AMQPClass::Tx(tx::AMQPMethod::CommitOk(_))) => self.ended(false),
+            AMQPFrame::Method(_, AMQPClass::Tx(tx::AMQPMethod::RollbackOk(_))) => self.ended(true),
             AMQPFrame::Method(..) | AMQPFrame::Heartbeat => {}
             AMQPFrame::Header(_, header) if header.body_size > 0 => {}
             AMQPFrame::Header(..) | AMQPFrame::Body(..) => self.delivered(now_us),
             other => return Err(format!("{other:?}")),
         }
         Ok(self.go_on(now_us))
+    }
+
+    /// Its transaction is over.
+    fn ended(&mut self, rolled_back: bool) {
+        if let Role::Publisher { confirmed, sent, waits, .. } = &mut self.role {
+            (*confirmed, *waits) = (*sent, false);
+        }
+        self.ending = false;
+        let again = std::mem::take(&mut self.answered).into_iter();
+        if rolled_back {
+            // They are as they were: it has to answer them once more.
+            self.thinking.splice(0..0, again.map(|tag| (0, tag)));
+        }
     }
 
     /// A transaction that a queue at its bound refuses takes its channel with it.
@@ -181,16 +242,9 @@ impl Client {
     fn declare(&mut self, scenario: &Scenario) {
         self.stage = Stage::Declaring;
         self.left = 0;
-        let last = scenario.queues.len() - 1;
-        for name in [FANOUT, DEAD] {
-            self.out.push(declare_exchange(name));
-            self.declaring += 1;
-        }
-        for (number, plan) in scenario.queues.iter().enumerate() {
-            self.out.push(declare_queue(plan));
-            self.out.push(bind_queue(&plan.name, if number == last { DEAD } else { FANOUT }));
-            self.declaring += 2;
-        }
+        let declarations = routes::declarations(scenario);
+        self.declaring = declarations.len();
+        self.out.extend(declarations);
     }
 
     fn declared(&mut self, scenario: &Scenario, now_us: u64) {
@@ -210,12 +264,20 @@ impl Client {
                 });
             }
             Role::Consumer { plan } => {
+                if plan.transaction > 0 {
+                    self.out.push(method(AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {}))));
+                }
                 let (prefetch_count, global) = (plan.prefetch, plan.global);
                 let qos = basic::Qos { prefetch_count, global };
                 self.out.push(method(AMQPClass::Basic(basic::AMQPMethod::Qos(qos))));
                 let name = &scenario.queues[plan.queue].name;
-                self.out.push(consume(name, name, plan.no_ack, plan.priority));
+                self.queue.clone_from(name);
+                match plan.asks {
+                    true => self.asks_us = Some(now_us),
+                    false => self.out.push(consume(name, name, plan.no_ack, plan.priority)),
+                }
             }
+            Role::Lodger(_) | Role::Bridged(_) => {}
             Role::Drainer => {
                 let qos = basic::Qos { prefetch_count: 10, global: false };
                 self.out.push(method(AMQPClass::Basic(basic::AMQPMethod::Qos(qos))));
@@ -226,10 +288,15 @@ impl Client {
         }
     }
 
-    fn of_basic(&mut self, method: basic::AMQPMethod) {
+    fn of_basic(&mut self, method: basic::AMQPMethod, now_us: u64) {
         use basic::AMQPMethod as M;
         match method {
             M::Deliver(deliver) => self.coming = Some(deliver.delivery_tag),
+            M::GetOk(ok) => {
+                self.coming = Some(ok.delivery_tag);
+                self.asks_us = Some(now_us);
+            }
+            M::GetEmpty(_) => self.asks_us = Some(now_us + EMPTY_US),
             M::Ack(basic::Ack { delivery_tag, .. }) | M::Nack(basic::Nack { delivery_tag, .. }) => {
                 if let Role::Publisher { confirmed, .. } = &mut self.role {
                     *confirmed = (*confirmed).max(delivery_tag as u32);
@@ -246,22 +313,33 @@ impl Client {
         let think_us = match &self.role {
             Role::Consumer { plan } if plan.no_ack => return,
             Role::Consumer { plan } => plan.think_us,
-            Role::Publisher { .. } | Role::Drainer => 0,
+            _ => 0,
         };
         self.thinking.push((now_us + think_us, tag));
     }
 
     /// What it does by itself.
     pub(super) fn go_on(&mut self, now_us: u64) -> Wish {
+        if let Role::Lodger(lodger) = &mut self.role {
+            lodger.go_on(now_us);
+            let (frames, wake_us, leaves) = lodger.wishes();
+            self.out.extend(frames);
+            return Wish { bytes: wire::encode(&std::mem::take(&mut self.out)), wake_us, leaves };
+        }
+        if let Role::Bridged(bridged) = &mut self.role {
+            let (bytes, wake_us) = bridged.go_on(&mut self.draws, now_us);
+            return Wish { bytes, wake_us, leaves: false };
+        }
         if self.stage == Stage::Ready {
             self.publish(now_us);
             self.answer(now_us);
+            self.ask(now_us);
         }
         let wake_us = match &self.role {
             Role::Publisher { plan, next, at_us, .. } if *next < plan.count && self.stage == Stage::Ready => {
                 (*at_us > now_us).then_some(*at_us)
             }
-            _ => self.thinking.first().map(|(at, _)| *at),
+            _ => self.thinking.first().map(|(at, _)| *at).into_iter().chain(self.asks_us).min(),
         };
         let leaves = matches!(&self.role, Role::Consumer { plan }
             if plan.leaves_after.is_some_and(|most| self.deliveries >= most));
@@ -275,34 +353,38 @@ impl Client {
         let window = if plan.transaction > 0 { plan.transaction } else { plan.window };
         while *next < plan.count && *sent - *confirmed < window && *at_us <= now_us && !*waits {
             let key = Key { publisher: *number, number: *next };
-            let mode = if self.draws.percent(plan.persistent_percent) { 2 } else { 1 };
-            let nowhere = self.draws.percent(plan.nowhere_percent);
-            let properties = BasicProperties::default().with_delivery_mode(mode);
-            let queue = plan.queue.map(|queue| format!("queue-{queue}"));
-            let (exchange, to) = match (&queue, nowhere) {
-                (_, true) => ("", "nowhere"),
-                (Some(queue), _) => ("", queue.as_str()),
-                (None, _) => (FANOUT, ""),
-            };
+            let letter = Letter::drawn(plan, &mut self.draws);
             let body = key.body(plan.size);
-            self.out.extend(wire::publish(exchange, to, nowhere, properties, &body, plan.piece));
+            let Letter { exchange, key, mandatory, properties } = letter;
+            self.out.extend(wire::publish(exchange, &key, mandatory, properties, &body, plan.piece));
             (*next, *sent) = (*next + 1, *sent + 1);
             *at_us += plan.gap_us;
             if plan.transaction > 0 && (*sent - *confirmed == plan.transaction || *next == plan.count) {
                 let rollback = self.draws.percent(plan.rollback_percent);
-                self.out.push(method(AMQPClass::Tx(match rollback {
-                    true => tx::AMQPMethod::Rollback(tx::Rollback {}),
-                    false => tx::AMQPMethod::Commit(tx::Commit {}),
-                })));
+                self.out.push(end_of_transaction(rollback));
                 *waits = true;
             }
         }
     }
 
+    /// Asks for a message, as long as it has not too many.
+    fn ask(&mut self, now_us: u64) {
+        let Role::Consumer { plan } = &self.role else { return };
+        let most = usize::from(plan.prefetch);
+        if self.asks_us.is_some_and(|at| at <= now_us) && (most == 0 || self.thinking.len() < most) {
+            self.asks_us = None;
+            let get = basic::Get { queue: self.queue.as_str().into(), no_ack: plan.no_ack };
+            self.out.push(method(AMQPClass::Basic(basic::AMQPMethod::Get(get))));
+        }
+    }
+
     /// Settles what it has thought about.
     fn answer(&mut self, now_us: u64) {
+        if self.ending {
+            return;
+        }
         let due = self.thinking.partition_point(|(at, _)| *at <= now_us);
-        let due: Vec<(u64, u64)> = self.thinking.drain(..due).collect();
+        let mut due: Vec<(u64, u64)> = self.thinking.drain(..due).collect();
         let Role::Consumer { plan } = &self.role else {
             let acks = due.iter().map(|(_, tag)| ack(*tag, false));
             return self.out.extend(acks);
@@ -310,6 +392,9 @@ impl Client {
         // What was delivered before these has been answered.
         let multiple = due.len() > 1 && self.draws.percent(plan.multiple_percent);
         let first = if multiple { due.len() - 1 } else { 0 };
+        if plan.backwards && !multiple {
+            due.reverse();
+        }
         for (_, delivery_tag) in &due[first..] {
             let delivery_tag = *delivery_tag;
             let choice = self.draws.below(100) as u32;
@@ -324,7 +409,68 @@ impl Client {
                 false => ack(delivery_tag, multiple),
             });
         }
+        if plan.transaction == 0 {
+            return;
+        }
+        self.answered.extend(due.iter().map(|(_, tag)| *tag));
+        let most = if plan.prefetch > 0 { plan.prefetch.into() } else { u32::MAX };
+        if self.answered.len() as u32 >= plan.transaction.min(most) {
+            self.ending = true;
+            self.out.push(end_of_transaction(self.draws.percent(plan.rollback_percent)));
+        }
     }
+}
+
+/// What a publisher writes around a body.
+struct Letter {
+    exchange: &'static str,
+    key: String,
+    mandatory: bool,
+    properties: BasicProperties,
+}
+
+impl Letter {
+    fn drawn(plan: &PublisherPlan, draws: &mut Draws) -> Letter {
+        let mode = if draws.percent(plan.persistent_percent) { 2 } else { 1 };
+        let mut properties = BasicProperties::default().with_delivery_mode(mode);
+        if draws.percent(plan.expires_percent) {
+            properties = properties.with_expiration(draws.pick(&EXPIRATIONS_MS).to_string().into());
+        }
+        if draws.percent(plan.nowhere_percent) {
+            return Letter { exchange: "", key: "nowhere".to_owned(), mandatory: true, properties };
+        }
+        let mut headers = FieldTable::default();
+        let (exchange, key) = match (plan.through, plan.queue) {
+            (Through::Queue, Some(queue)) => ("", queue_name(queue)),
+            (Through::Queue, None) => (FANOUT, String::new()),
+            (Through::Subjects | Through::Bridge, _) => {
+                let words = draws.between(1, 3);
+                let key: Vec<&str> = (0..words).map(|_| *draws.pick(&SUBJECT_WORDS)).collect();
+                (if plan.through == Through::Bridge { BRIDGE } else { SUBJECTS }, key.join("."))
+            }
+            (Through::Marked, _) => {
+                for name in MARK_NAMES {
+                    headers.insert(name.into(), AMQPValue::LongInt(draws.below(MARK_VALUES) as i32));
+                }
+                (MARKED, String::new())
+            }
+            (Through::Later, _) => {
+                let delay = *draws.pick(&DELAYS_MS);
+                headers.insert("x-delay".into(), AMQPValue::LongInt(delay));
+                (LATER, String::new())
+            }
+        };
+        // What may lead nowhere comes back then, if it is mandatory.
+        let mandatory = matches!(plan.through, Through::Subjects | Through::Marked) && draws.percent(50);
+        Letter { exchange, key, mandatory, properties: properties.with_headers(headers) }
+    }
+}
+
+fn end_of_transaction(rollback: bool) -> AMQPFrame {
+    method(AMQPClass::Tx(match rollback {
+        true => tx::AMQPMethod::Rollback(tx::Rollback {}),
+        false => tx::AMQPMethod::Commit(tx::Commit {}),
+    }))
 }
 
 fn ack(delivery_tag: u64, multiple: bool) -> AMQPFrame {
@@ -342,59 +488,5 @@ fn consume(queue: &str, tag: &str, no_ack: bool, priority: i32) -> AMQPFrame {
         exclusive: false,
         nowait: false,
         arguments,
-    })))
-}
-
-fn declare_exchange(name: &str) -> AMQPFrame {
-    method(AMQPClass::Exchange(exchange::AMQPMethod::Declare(exchange::Declare {
-        exchange: name.into(),
-        kind: "fanout".into(),
-        passive: false,
-        durable: true,
-        auto_delete: false,
-        internal: false,
-        nowait: false,
-        arguments: FieldTable::default(),
-    })))
-}
-
-fn declare_queue(plan: &QueuePlan) -> AMQPFrame {
-    let mut arguments = FieldTable::default();
-    let mut number = |name: &str, value: Option<u32>| {
-        if let Some(value) = value {
-            arguments.insert(name.into(), AMQPValue::LongLongInt(value.into()));
-        }
-    };
-    number("x-max-length", plan.max_length);
-    number("x-message-ttl", plan.ttl_ms);
-    number("x-delivery-limit", plan.delivery_limit);
-    number("x-max-priority", (plan.priorities > 0).then(|| plan.priorities.into()));
-    if plan.refuses {
-        arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
-    }
-    if plan.dead_letters {
-        arguments.insert("x-dead-letter-exchange".into(), AMQPValue::LongString(DEAD.into()));
-    }
-    if plan.single_active {
-        arguments.insert("x-single-active-consumer".into(), AMQPValue::Boolean(true));
-    }
-    method(AMQPClass::Queue(queue::AMQPMethod::Declare(queue::Declare {
-        queue: plan.name.as_str().into(),
-        passive: false,
-        durable: plan.durable,
-        exclusive: false,
-        auto_delete: false,
-        nowait: false,
-        arguments,
-    })))
-}
-
-fn bind_queue(queue: &str, exchange: &str) -> AMQPFrame {
-    method(AMQPClass::Queue(queue::AMQPMethod::Bind(queue::Bind {
-        queue: queue.into(),
-        exchange: exchange.into(),
-        routing_key: "".into(),
-        nowait: false,
-        arguments: FieldTable::default(),
     })))
 }

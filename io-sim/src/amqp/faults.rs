@@ -1,6 +1,6 @@
 //! What goes wrong, and how it ends: power cuts, kills, broken connections; then everything is drained.
 
-use super::client::Role;
+use super::client::{Client, Role};
 use super::scenario::FaultKind;
 use super::world::{Happening, Process, World};
 use crate::chance::Domain;
@@ -53,12 +53,17 @@ impl World<'_> {
         self.epoch += 1;
         self.stopping = false;
         self.model.crashed();
+        for client in &mut self.clients {
+            if let Role::Lodger(lodger) = &mut client.role {
+                lodger.broker_ended();
+            }
+        }
         let ids: Vec<u64> = self.links.keys().copied().collect();
         let now = self.schedule.now_us();
         for id in ids {
             self.tap.forget(id);
             if let Some(link) = self.links.get_mut(&id) {
-                link.at_broker = false;
+                (link.at_broker, link.over) = (false, true);
             }
             self.schedule.add(now + self.draws.below(2_000), Happening::ClientHears { link: id });
         }
@@ -77,6 +82,11 @@ impl World<'_> {
     /// From here on nothing goes wrong: consumers go, what they held goes back, and everything is drained.
     pub(super) fn heal(&mut self) {
         self.healed = true;
+        for client in &mut self.clients {
+            if let Role::Lodger(lodger) = &mut client.role {
+                lodger.end();
+            }
+        }
         let consumers: Vec<usize> = (0..self.clients.len() - 1)
             .filter(|client| matches!(self.clients[*client].role, Role::Consumer { .. }))
             .collect();
@@ -95,10 +105,7 @@ impl World<'_> {
     /// Whether all is published and nothing was delivered for long.
     pub(super) fn look(&mut self) {
         let now = self.schedule.now_us();
-        let done = self.clients.iter().all(|client| match client.role {
-            Role::Publisher { .. } => client.is_done(),
-            Role::Consumer { .. } | Role::Drainer => true,
-        });
+        let done = !self.clients.iter().any(Client::is_busy);
         if done && now >= self.last_delivery_us + QUIET_US {
             self.drained = true;
         } else {

@@ -6,9 +6,12 @@
 //!                        what passes the broker's door is heard by `tap` and held against `model`
 //! ```
 
+mod bridge;
 mod client;
 mod faults;
+mod lodger;
 mod model;
+mod routes;
 mod scenario;
 mod tap;
 mod wire;
@@ -16,7 +19,10 @@ mod world;
 
 use crate::outcome::{Checker, Outcome, Violation};
 use crate::run::catch_panics;
-pub use scenario::{ConsumerPlan, FaultKind, FaultPlan, PublisherPlan, QueuePlan, Scenario, generate};
+pub use scenario::{
+    ConsumerPlan, FaultKind, FaultPlan, ListenerPlan, LodgerPlan, MarkPlan, PublisherPlan, QueuePlan,
+    Scenario, SensorPlan, Through, generate,
+};
 use world::World;
 
 /// Runs a scenario.

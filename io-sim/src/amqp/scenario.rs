@@ -23,6 +23,12 @@ pub struct Scenario {
     pub publishers: Vec<PublisherPlan>,
     /// Who consumes.
     pub consumers: Vec<ConsumerPlan>,
+    /// Who publishes by MQTT.
+    pub sensors: Vec<SensorPlan>,
+    /// Who subscribes by MQTT.
+    pub listener: Option<ListenerPlan>,
+    /// Who has a queue that does not last.
+    pub lodgers: Vec<LodgerPlan>,
     /// What goes wrong.
     pub faults: Vec<FaultPlan>,
     /// From here on nothing goes wrong, and the queues are drained.
@@ -50,6 +56,29 @@ pub struct QueuePlan {
     pub single_active: bool,
     /// `x-delivery-limit`.
     pub delivery_limit: Option<u32>,
+    /// Binding keys at the topic exchange.
+    pub subjects: Vec<String>,
+    /// Binding keys at the exchange where MQTT's messages come in.
+    pub topics: Vec<String>,
+    /// The binding at the headers exchange.
+    pub mark: Option<MarkPlan>,
+}
+
+/// A binding at a headers exchange.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MarkPlan {
+    /// One of the headers is enough.
+    pub any: bool,
+    /// Headers and their values.
+    pub marks: Vec<(String, i32)>,
+}
+
+impl Scenario {
+    /// How many clients there are beside the one that drains the queues in the end.
+    pub fn clients(&self) -> usize {
+        let bridged = self.sensors.len() + usize::from(self.listener.is_some());
+        self.publishers.len() + self.consumers.len() + self.lodgers.len() + bridged
+    }
 }
 
 impl QueuePlan {
@@ -62,6 +91,8 @@ impl QueuePlan {
 /// A publisher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublisherPlan {
+    /// What kind of exchange it publishes to.
+    pub through: Through,
     /// The queue it publishes to; none: to all but the last, by a fanout exchange.
     pub queue: Option<usize>,
     /// Messages.
@@ -74,6 +105,8 @@ pub struct PublisherPlan {
     pub persistent_percent: u32,
     /// Messages that have nowhere to go and are mandatory, of a hundred.
     pub nowhere_percent: u32,
+    /// Messages with an expiration, of a hundred.
+    pub expires_percent: u32,
     /// Bytes of a body.
     pub size: usize,
     /// Bytes of a body frame.
@@ -84,11 +117,48 @@ pub struct PublisherPlan {
     pub rollback_percent: u32,
 }
 
+/// How a publisher's messages come to queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Through {
+    /// To one queue by its name, or to all.
+    Queue,
+    /// Through a topic exchange.
+    Subjects,
+    /// Through a headers exchange.
+    Marked,
+    /// Through an exchange that delays, to all.
+    Later,
+    /// Through the exchange that leads to MQTT's subscribers as well.
+    Bridge,
+}
+
+/// Words of routing keys.
+pub(super) const SUBJECT_WORDS: [&str; 2] = ["a", "b"];
+
+/// Binding keys.
+const PATTERNS: [&str; 8] = ["a", "*.b", "#", "a.#", "#.b", "*.*", "#.a.#", "b.*.a"];
+
+/// Topic filters.
+const FILTERS: [&str; 5] = ["#", "a/#", "+/b", "a", "b/+/#"];
+
+/// Headers that messages have, each with one of so many values.
+pub(super) const MARK_NAMES: [&str; 2] = ["color", "size"];
+pub(super) const MARK_VALUES: u64 = 2;
+
+/// Delays of messages.
+pub(super) const DELAYS_MS: [i32; 6] = [0, 1, 10, 50, 200, 700];
+
+/// Expirations of messages.
+pub(super) const EXPIRATIONS_MS: [u32; 6] = [0, 1, 10, 50, 200, 60_000];
+
 /// A consumer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConsumerPlan {
     /// The queue.
     pub queue: usize,
+    /// It asks for one message after the other by Basic.Get.
+    pub asks: bool,
     /// Unsettled messages at the most; 0: no limit.
     pub prefetch: u16,
     /// The bound is the channel's.
@@ -103,10 +173,57 @@ pub struct ConsumerPlan {
     pub reject_percent: u32,
     /// Of a hundred answers so many are for all deliveries before as well.
     pub multiple_percent: u32,
+    /// Answers of a transaction; 0: none.
+    pub transaction: u32,
+    /// Transactions that are rolled back, of a hundred.
+    pub rollback_percent: u32,
+    /// Of what it answers at the same time it answers the last first.
+    pub backwards: bool,
     /// It leaves after so many deliveries, without settling the last ones, and comes back.
     pub leaves_after: Option<u32>,
     /// `x-priority`.
     pub priority: i32,
+}
+
+/// An MQTT client that publishes with QoS 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SensorPlan {
+    /// Messages.
+    pub count: u32,
+    /// Messages that are not acknowledged, at the most.
+    pub window: u32,
+    /// Microseconds between two messages.
+    pub gap_us: u64,
+    /// Bytes of a payload.
+    pub size: usize,
+}
+
+/// An MQTT client that subscribes with QoS 1 and whose session lasts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListenerPlan {
+    /// Its topic filter.
+    pub filter: String,
+    /// Microseconds from a message to its acknowledgement.
+    pub think_us: u64,
+}
+
+/// A client with a queue that does not last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LodgerPlan {
+    /// The queue is exclusive; else it is auto-delete.
+    pub exclusive: bool,
+    /// It is declared durable.
+    pub durable: bool,
+    /// All that share have one queue.
+    pub shares: bool,
+    /// Messages of a visit.
+    pub count: u32,
+    /// Visits.
+    pub visits: u32,
+    /// Microseconds that it stays, and rests.
+    pub think_us: u64,
+    /// Of a hundred visits so many end without a word.
+    pub leaves_percent: u32,
 }
 
 /// Something that goes wrong.
@@ -150,7 +267,15 @@ pub fn generate(seed: u64) -> Scenario {
         (0..draws.between(1, 3)).map(|_| publisher(draws, count, fault_phase_us)).collect();
     let consumers: Vec<ConsumerPlan> =
         (0..draws.between(1, 4)).map(|_| consumer(draws, queues.len())).collect();
-    let clients = publishers.len() + consumers.len();
+    let lodgers = lodgers(draws);
+    let sensors: Vec<SensorPlan> =
+        (0..*draws.pick(&[0, 0, 0, 1, 2])).map(|_| sensor(draws, fault_phase_us)).collect();
+    let listener = draws.percent(40).then(|| ListenerPlan {
+        filter: (*draws.pick(&FILTERS)).to_owned(),
+        think_us: *draws.pick(&[0, 100, 5000]),
+    });
+    let clients = publishers.len() + consumers.len() + lodgers.len() + sensors.len();
+    let clients = clients + usize::from(listener.is_some());
     let faults = (0..draws.below(6)).map(|_| fault(draws, fault_phase_us, clients)).collect();
     Scenario {
         seed,
@@ -161,12 +286,16 @@ pub fn generate(seed: u64) -> Scenario {
         queues,
         publishers,
         consumers,
+        sensors,
+        listener,
+        lodgers,
         faults,
         fault_phase_us,
     }
 }
 
-fn plain(durable: bool) -> QueuePlan {
+/// A queue without arguments or bindings.
+pub(super) fn plain(durable: bool) -> QueuePlan {
     QueuePlan {
         name: String::new(),
         durable,
@@ -177,33 +306,67 @@ fn plain(durable: bool) -> QueuePlan {
         priorities: 0,
         single_active: false,
         delivery_limit: None,
+        subjects: Vec::new(),
+        topics: Vec::new(),
+        mark: None,
     }
 }
 
 fn queue(draws: &mut Draws, number: usize) -> QueuePlan {
     let some = |draws: &mut Draws, percent, from: &[u32]| draws.percent(percent).then(|| *draws.pick(from));
+    let (max_length, refuses) = (some(draws, 20, &[1, 3, 10, 50]), draws.percent(50));
+    // Who publishes by MQTT cannot be refused but by closing its connection.
+    let bridged = if max_length.is_some() && refuses { 0 } else { draws.below(3) };
     QueuePlan {
-        name: format!("queue-{number}"),
-        max_length: some(draws, 20, &[1, 3, 10, 50]),
-        refuses: draws.percent(50),
+        name: queue_name(number),
+        max_length,
+        refuses,
+        topics: (0..bridged).map(|_| (*draws.pick(&PATTERNS)).to_owned()).collect(),
         ttl_ms: some(draws, 20, &[0, 1, 20, 100]),
         dead_letters: draws.percent(40),
         priorities: if draws.percent(20) { *draws.pick(&[1, 3, 10]) } else { 0 },
         single_active: draws.percent(15),
         delivery_limit: some(draws, 15, &[0, 1, 3]),
+        subjects: (0..draws.below(3)).map(|_| (*draws.pick(&PATTERNS)).to_owned()).collect(),
+        mark: draws.percent(60).then(|| mark(draws)),
         ..plain(draws.percent(75))
     }
 }
 
+fn mark(draws: &mut Draws) -> MarkPlan {
+    let names = &MARK_NAMES[..draws.between(1, MARK_NAMES.len() as u64) as usize];
+    let value = |draws: &mut Draws| draws.below(MARK_VALUES) as i32;
+    MarkPlan {
+        any: draws.percent(50),
+        marks: names.iter().map(|name| ((*name).to_owned(), value(draws))).collect(),
+    }
+}
+
+/// The name of a queue other than that of dead letters.
+pub(super) fn queue_name(number: usize) -> String {
+    format!("queue-{number}")
+}
+
 fn publisher(draws: &mut Draws, queues: usize, phase_us: u64) -> PublisherPlan {
     let count = *draws.pick(&[1, 5, 20, 100, 300]);
+    let through = match draws.below(10) {
+        0 => Through::Subjects,
+        1 => Through::Marked,
+        2 => Through::Later,
+        3 => Through::Bridge,
+        _ => Through::Queue,
+    };
+    // What is delayed and what expires have their own clocks.
+    let expires = draws.percent(20) && !matches!(through, Through::Later | Through::Bridge);
     PublisherPlan {
+        through,
         queue: draws.percent(75).then(|| draws.below(queues as u64) as usize),
         count,
         window: *draws.pick(&[1, 4, 32, 1000]),
         gap_us: *draws.pick(&[0, 1, phase_us / u64::from(count)]),
         persistent_percent: *draws.pick(&[0, 50, 100, 100, 100]),
         nowhere_percent: *draws.pick(&[0, 0, 10]),
+        expires_percent: if expires { *draws.pick(&[20, 100]) } else { 0 },
         size: *draws.pick(&[16, 16, 100, 5000]),
         piece: *draws.pick(&[7, 1000, 4088]),
         transaction: *draws.pick(&[0, 0, 0, 1, 5]),
@@ -215,6 +378,7 @@ fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
     let no_ack = draws.percent(10);
     ConsumerPlan {
         queue: draws.below(queues as u64) as usize,
+        asks: draws.percent(15),
         prefetch: *draws.pick(&[0, 1, 2, 10, 100]),
         global: draws.percent(20),
         no_ack,
@@ -222,9 +386,43 @@ fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
         requeue_percent: *draws.pick(&[0, 0, 10, 40]),
         reject_percent: *draws.pick(&[0, 0, 10, 30]),
         multiple_percent: *draws.pick(&[0, 0, 20]),
+        transaction: *draws.pick(&[0, 0, 0, 0, 1, 4]),
+        rollback_percent: *draws.pick(&[0, 30]),
+        backwards: draws.percent(25),
         leaves_after: draws.percent(30).then(|| *draws.pick(&[1, 5, 30])),
         priority: *draws.pick(&[0, 0, 0, 1, -3]),
     }
+}
+
+fn sensor(draws: &mut Draws, phase_us: u64) -> SensorPlan {
+    let count = *draws.pick(&[1, 5, 20, 100]);
+    SensorPlan {
+        count,
+        window: *draws.pick(&[1, 4, 32]),
+        gap_us: *draws.pick(&[0, 1, phase_us / u64::from(count)]),
+        size: *draws.pick(&[16, 100, 5000]),
+    }
+}
+
+fn lodgers(draws: &mut Draws) -> Vec<LodgerPlan> {
+    let count = if draws.percent(40) { draws.between(1, 3) } else { 0 };
+    // All who share one queue declare it alike.
+    let shared_durable = draws.percent(50);
+    let mut lodger = || {
+        let exclusive = draws.percent(40);
+        let shares = !exclusive && draws.percent(60);
+        let durable = if shares { shared_durable } else { draws.percent(50) };
+        LodgerPlan {
+            exclusive,
+            durable,
+            shares,
+            count: *draws.pick(&[0, 1, 10]),
+            visits: *draws.pick(&[1, 5, 20]),
+            think_us: *draws.pick(&[0, 1000, 20_000]),
+            leaves_percent: *draws.pick(&[0, 50, 100]),
+        }
+    };
+    (0..count).map(|_| lodger()).collect()
 }
 
 fn fault(draws: &mut Draws, phase_us: u64, clients: usize) -> FaultPlan {

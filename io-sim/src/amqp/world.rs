@@ -1,6 +1,8 @@
 //! The world of a run: the broker over the simulated disk, clients over a simulated network, and time.
 
+use super::bridge::Bridged;
 use super::client::{Client, Role, Wish};
+use super::lodger::Lodger;
 use super::model::{How, Key, Model};
 use super::scenario::Scenario;
 use super::tap::Tap;
@@ -82,6 +84,8 @@ pub(super) struct Link {
     pub(super) client: usize,
     pub(super) at_broker: bool,
     pub(super) at_client: bool,
+    /// The broker has done with it.
+    pub(super) over: bool,
     /// What the client has not decoded yet.
     pub(super) incoming: Decoder,
     /// When the last bytes arrive, each way.
@@ -111,6 +115,8 @@ pub(super) struct World<'a> {
     pub(super) trace: Trace,
     pub(super) effects: Effects,
     pub(super) counts: Counts,
+    /// Somebody has declared all that there is.
+    pub(super) declared: bool,
     pub(super) healed: bool,
     pub(super) drained: bool,
     pub(super) last_delivery_us: u64,
@@ -129,7 +135,14 @@ impl<'a> World<'a> {
             waits: false,
         });
         let consumers = scenario.consumers.iter().map(|plan| Role::Consumer { plan: plan.clone() });
-        let roles = publishers.chain(consumers).chain([Role::Drainer]).enumerate();
+        let lodgers = scenario.lodgers.iter().enumerate();
+        let lodgers = lodgers.map(|(number, plan)| Role::Lodger(Lodger::new(plan.clone(), number)));
+        let first = scenario.publishers.len() as u32;
+        let sensors = scenario.sensors.iter().zip(first..);
+        let sensors = sensors.map(|(plan, number)| Role::Bridged(Bridged::sensor(plan.clone(), number)));
+        let listener = scenario.listener.iter().map(|plan| Role::Bridged(Bridged::listener(plan.clone())));
+        let roles = publishers.chain(consumers).chain(lodgers).chain(sensors).chain(listener);
+        let roles = roles.chain([Role::Drainer]).enumerate();
         let clients: Vec<Client> = roles
             .map(|(number, role)| Client::new(role, chance.draws(Domain::Client, 1000 + number as u64)))
             .collect();
@@ -153,6 +166,7 @@ impl<'a> World<'a> {
             trace: Trace::new(readable),
             effects: Effects::default(),
             counts: Counts::default(),
+            declared: false,
             healed: false,
             drained: false,
             last_delivery_us: 0,
@@ -359,11 +373,19 @@ impl<'a> World<'a> {
         self.trace
             .line("broker", &[link, bytes.len() as u64], || format!("sends {} bytes to {link}", bytes.len()));
         let before = self.model.deliveries;
-        self.tap.sent(link, bytes, &mut self.model, self.scenario);
+        if !self.is_aside(link) {
+            self.tap.sent(link, bytes, &mut self.model, self.scenario);
+        }
         if self.model.deliveries > before {
             self.last_delivery_us = self.schedule.now_us();
         }
         self.travel(link, bytes, false);
+    }
+
+    /// Whether it is the connection of a client that judges the broker itself.
+    fn is_aside(&self, link: u64) -> bool {
+        let client = self.links.get(&link).map(|link| &self.clients[link.client]);
+        client.is_some_and(|client| matches!(client.role, Role::Lodger(_)))
     }
 
     /// Bytes are on their way, perhaps in pieces.
@@ -397,7 +419,9 @@ impl<'a> World<'a> {
         while let Some(link) = self.links.get_mut(&id).filter(|link| link.at_broker && !link.paused)
             && let Some(bytes) = link.waiting.pop_front()
         {
-            self.tap.received(id, &bytes, &mut self.model, self.scenario);
+            if !self.is_aside(id) {
+                self.tap.received(id, &bytes, &mut self.model, self.scenario);
+            }
             self.feed(Input::Received { connection: ConnectionId(id), bytes });
         }
     }
@@ -417,6 +441,12 @@ impl<'a> World<'a> {
         if at_broker {
             self.feed(Input::Sent { connection: ConnectionId(id), bytes: bytes.len() });
         }
+        let now = self.schedule.now_us();
+        match self.clients[client].receive_mqtt(bytes, now) {
+            None => {}
+            Some(Ok(wish)) => return self.wished(client, id, wish),
+            Some(Err(what)) => return self.unexpected(client, &what),
+        }
         loop {
             let Some(link) = self.links.get_mut(&id).filter(|link| link.at_client) else { return };
             let frame = match link.incoming.next() {
@@ -428,12 +458,14 @@ impl<'a> World<'a> {
             let now = self.schedule.now_us();
             match self.clients[client].receive(frame, self.scenario, now) {
                 Ok(wish) => self.wished(client, id, wish),
-                Err(what) => {
-                    let text = format!("it is sent what none of its requests asks for: {what}");
-                    return self.model.fail(Checker::Protocol, format!("client {client}"), text);
-                }
+                Err(what) => return self.unexpected(client, &what),
             }
         }
+    }
+
+    fn unexpected(&mut self, client: usize, what: &str) {
+        let text = format!("it is sent what none of its requests asks for: {what}");
+        self.model.fail(Checker::Protocol, format!("client {client}"), text);
     }
 
     fn wished(&mut self, client: usize, id: u64, wish: Wish) {
@@ -458,10 +490,17 @@ impl<'a> World<'a> {
             return;
         }
         let is_drainer = client + 1 == self.clients.len();
-        if self.healed && !is_drainer && !matches!(self.clients[client].role, Role::Publisher { .. }) {
+        let is_mqtt = matches!(self.clients[client].role, Role::Bridged(_));
+        if self.healed && !is_drainer && !is_mqtt && !self.clients[client].is_busy() {
             return;
         }
-        if !matches!(self.process, Process::Serving(_)) || self.stopping {
+        // Its queue goes with its connection: it comes back when the broker knows that this has ended.
+        let is_lodger = matches!(self.clients[client].role, Role::Lodger(_));
+        let too_early = is_lodger && self.links.values().any(|link| link.client == client && !link.over);
+        // MQTT's clients declare nothing: they come when somebody else has.
+        self.declared |= self.clients.iter().any(Client::has_declared);
+        let too_early = too_early || (is_mqtt && !self.declared);
+        if !matches!(self.process, Process::Serving(_)) || self.stopping || too_early {
             let at = self.schedule.now_us() + 5_000;
             return self.schedule.add(at, Happening::Connect { client });
         }
@@ -471,6 +510,7 @@ impl<'a> World<'a> {
             client,
             at_broker: true,
             at_client: true,
+            over: false,
             incoming: Decoder::default(),
             last_us: (0, 0),
             paused: false,
@@ -480,7 +520,14 @@ impl<'a> World<'a> {
         self.current[client] = Some(id);
         self.trace.line("network", &[id], || format!("connection {id} of client {client} opened"));
         let peer = Peer { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)) };
-        let (connection, listener, protocol) = (ConnectionId(id), ListenerId(0), Protocol::Amqp);
+        let (connection, listener) = (ConnectionId(id), ListenerId(0));
+        let protocol = if is_mqtt { Protocol::Mqtt } else { Protocol::Amqp };
+        if is_mqtt {
+            self.tap.opened_by_mqtt(id);
+        }
+        if is_lodger {
+            self.model.set_aside(id);
+        }
         self.feed(Input::Opened { connection, listener, protocol, peer });
         let wish = self.clients[client].connected();
         self.wished(client, id, wish);
@@ -513,7 +560,7 @@ impl<'a> World<'a> {
         self.tap.forget(id);
         self.model.ended(id);
         let Some(link) = self.links.get_mut(&id) else { return };
-        link.at_broker = false;
+        (link.at_broker, link.over) = (false, true);
         let (client, last) = (link.client, link.last_us.1);
         if link.at_client && !self.stopping {
             self.model.fail(Checker::Protocol, format!("client {client}"), format!("it is closed: {reason}"));

@@ -119,7 +119,7 @@ impl Bugs {
             .collect::<Result<_, _>>()?;
         let out = scratch.join(format!("{}.json", bug.name));
         let shrunk = match bug.amqp {
-            true => Err("-".to_owned()), // such runs are not shrunk
+            true => shrink_amqp(simulator, hunts[0].seed, &out),
             false => shrink(simulator, hunts[0].seed, scenario.as_deref(), &out),
         };
         let mut seeds: Vec<u64> = hunts.iter().map(|hunt| hunt.seeds).collect();
@@ -171,9 +171,21 @@ fn shrink(
         Some(path) => shrink.arg(path).args(["--seed", &seed.to_string()]),
         None => shrink.arg(seed.to_string()),
     };
+    left(shrink, out)
+}
+
+/// What a simulator that shrinks says is left.
+fn left(shrink: Command, out: &Path) -> Result<(u64, PathBuf), String> {
     let after = json_of(shrink)?["after"].take();
     let count = |name: &str| after[name].as_u64().unwrap_or_default();
     Ok((count("operations") + count("faults"), out.to_owned()))
+}
+
+/// As `shrink`, for clients of AMQP; how many clients and faults are left, and where.
+fn shrink_amqp(simulator: &Path, seed: u64, out: &Path) -> Result<(u64, PathBuf), String> {
+    let mut shrink = Command::new(simulator);
+    shrink.args(["amqp", "--json", "--seeds"]).arg(format!("{seed}..{}", seed + 1)).arg("--shrink").arg(out);
+    left(shrink, out)
 }
 
 /// What a simulator prints as JSON, whatever its exit code.

@@ -12,6 +12,7 @@ use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use vowmq_core::marks::AMQP_MARKS;
 use vowmq_sim::campaign::{Campaign, Failure};
 use vowmq_sim::outcome::Checker;
 use vowmq_sim::scenario::Scenario;
@@ -101,7 +102,7 @@ impl Run {
         } else {
             report.print();
             if self.marks {
-                super::marks::print(&summary.marks);
+                super::marks::print(0..AMQP_MARKS, &summary.marks);
             }
         }
         if let Some(path) = &self.junit {

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Fates of unsynced sectors that leave nothing to chance, the easiest to understand first.
 const FATES: [&str; 4] = ["lost", "kept", "zero", "garbage"];
 
-impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
+impl<J: FnMut(&Scenario) -> Verdict> Shrinker<Scenario, J> {
     /// Whole sections first, then field by field.
     pub(super) fn calmer(&mut self) {
         self.propose(|scenario| forget(scenario, "/broker"));

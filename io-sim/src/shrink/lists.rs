@@ -1,7 +1,7 @@
 //! Takes faults, clients and operations away.
 
 use super::tree::{count, items, operations};
-use super::{Shrinker, Verdict};
+use super::{Shrinkable, Shrinker, Verdict};
 use crate::scenario::Scenario;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::ops::Range;
 /// So few faults and operations that any two of them are tried together.
 const PAIRS_MAX: usize = 24;
 
-impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
+impl<J: FnMut(&Scenario) -> Verdict> Shrinker<Scenario, J> {
     /// All faults of a kind, then pieces.
     pub(super) fn fewer_faults(&mut self) {
         let kinds: BTreeSet<String> = items(&mut self.value.clone(), "faults").iter().map(kind).collect();
@@ -58,9 +58,15 @@ impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
             }
         }
     }
+}
 
+impl<S: Shrinkable, J: FnMut(&S) -> Verdict> Shrinker<S, J> {
     /// Proposes to leave out ever smaller pieces of a list, from its end.
-    fn pieces(&mut self, count: impl Fn(&Value) -> usize, without: impl Fn(&mut Value, Range<usize>)) {
+    pub(super) fn pieces(
+        &mut self,
+        count: impl Fn(&Value) -> usize,
+        without: impl Fn(&mut Value, Range<usize>),
+    ) {
         let mut length = count(&self.value);
         while length > 0 {
             let mut end = count(&self.value);

@@ -8,7 +8,7 @@ use crate::watch::run_watched;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
+impl<J: FnMut(&Scenario) -> Verdict> Shrinker<Scenario, J> {
     /// Nothing begins after the failure; no last power cut, if it is not for that; and a short phase of faults.
     pub(super) fn end_early(&mut self) {
         if let Some(failed_us) = self.failed_us {

@@ -97,3 +97,20 @@ fn the_same_scenario_always_shrinks_to_the_same() {
     assert_eq!((first.scenario, first.runs), (second.scenario, second.runs));
     assert!(shrink_by(&generate(seed), 20, judge()).runs <= 40, "it stops when the work is done");
 }
+
+/// Broken: a failure of AMQP's clients would be handed over with clients and faults that have nothing to do with it.
+#[test]
+fn of_amqps_clients_only_what_is_needed_is_left() {
+    let fails = |scenario: &crate::amqp::Scenario| {
+        scenario.consumers.iter().any(|plan| plan.asks) && !scenario.faults.is_empty()
+    };
+    let seed = (0..100).find(|seed| fails(&crate::amqp::generate(*seed))).expect("one of them does");
+    let judge = |scenario: &crate::amqp::Scenario| Verdict {
+        fails_at_us: fails(scenario).then_some(u64::MAX),
+        work: 1,
+    };
+    let shrunk = super::shrink_amqp_by(&crate::amqp::generate(seed), WORK, judge);
+    let scenario = &shrunk.scenario;
+    assert!(shrunk.minimal && fails(scenario), "seed {seed}");
+    assert_eq!((scenario.publishers.len(), scenario.consumers.len(), scenario.faults.len()), (0, 1, 1));
+}

@@ -1,12 +1,12 @@
 //! A scenario as JSON: how to reach its parts.
 
-use crate::scenario::Scenario;
+use super::Shrinkable;
 use serde_json::Value;
 
 /// The scenario as JSON, every field written out.
-pub(super) fn of(scenario: &Scenario) -> Value {
+pub(super) fn of<S: Shrinkable>(scenario: &S) -> Value {
     let mut value = serde_json::to_value(scenario).expect("a scenario can be written");
-    tidy(&mut value);
+    S::tidy(&mut value);
     value
 }
 

@@ -1,12 +1,12 @@
 //! Makes what is left smaller, shorter and rounder.
 
 use super::tree::{forget, leaves, put};
-use super::{Shrinker, Verdict};
+use super::{Shrinkable, Shrinker, Verdict};
 use crate::scenario::Scenario;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
+impl<J: FnMut(&Scenario) -> Verdict> Shrinker<Scenario, J> {
     /// Fields of clients and faults, one by one.
     pub(super) fn simpler_values(&mut self) {
         for client in 0..self.scenario.clients.len() {
@@ -26,18 +26,6 @@ impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
         }
         self.shorter_names();
         self.round_fault_phase();
-    }
-
-    /// The first of the smaller numbers with which it fails, again and again.
-    fn smaller(&mut self, path: &str, field: &str, mut number: u64) {
-        let is_time = field.ends_with("_us") || field.ends_with("_ms");
-        let next = |number: u64| if is_time { rounder(number) } else { lower(number) };
-        while let Some(better) = next(number)
-            .into_iter()
-            .find(|better| self.propose(|scenario| put(scenario, path, Value::from(*better))))
-        {
-            number = better;
-        }
     }
 
     /// Topics and filters become shorter: others that are there, or single letters.
@@ -76,6 +64,20 @@ impl<J: FnMut(&Scenario) -> Verdict> Shrinker<J> {
         let mut value = self.value.clone();
         forget(&mut value, path);
         serde_json::from_value::<Scenario>(value).is_ok_and(|scenario| scenario == self.scenario)
+    }
+}
+
+impl<S: Shrinkable, J: FnMut(&S) -> Verdict> Shrinker<S, J> {
+    /// The first of the smaller numbers with which it fails, again and again.
+    pub(super) fn smaller(&mut self, path: &str, field: &str, mut number: u64) {
+        let is_time = field.ends_with("_us") || field.ends_with("_ms");
+        let next = |number: u64| if is_time { rounder(number) } else { lower(number) };
+        while let Some(better) = next(number)
+            .into_iter()
+            .find(|better| self.propose(|scenario| put(scenario, path, Value::from(*better))))
+        {
+            number = better;
+        }
     }
 }
 

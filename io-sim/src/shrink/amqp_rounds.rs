@@ -1,0 +1,77 @@
+//! Makes scenarios of AMQP clients smaller.
+
+use super::tree::{count, items, leaves, put};
+use super::{Shrinkable, Shrinker, Verdict};
+use crate::amqp::{FaultKind, Scenario};
+use serde_json::{Value, json};
+
+/// Lists of which anything may be left out.
+const LISTS: [&str; 5] = ["faults", "lodgers", "sensors", "consumers", "publishers"];
+
+impl Shrinkable for Scenario {
+    fn seed_mut(&mut self) -> &mut u64 {
+        &mut self.seed
+    }
+
+    fn is_valid(&self) -> bool {
+        let queues = self.queues.len();
+        let is_there = |fault: &FaultKind| match fault {
+            FaultKind::Reset { client } => *client < self.clients(),
+            FaultKind::PowerCut | FaultKind::Kill | FaultKind::Shutdown => true,
+        };
+        queues > 1
+            && self.publishers.iter().all(|plan| plan.queue.is_none_or(|queue| queue + 1 < queues))
+            && self.consumers.iter().all(|plan| plan.queue < queues)
+            && self.publishers.iter().all(|plan| plan.count > 0 && plan.window > 0 && plan.size > 0)
+            && self.sensors.iter().all(|plan| plan.count > 0 && plan.window > 0 && plan.size > 0)
+            && self.faults.iter().all(|fault| is_there(&fault.kind))
+    }
+}
+
+impl<J: FnMut(&Scenario) -> Verdict> Shrinker<Scenario, J> {
+    /// Every step once. Whether one helped.
+    pub(super) fn round_of_amqp(&mut self) -> bool {
+        let before = self.value.clone();
+        for name in LISTS {
+            self.pieces(
+                |scenario| count(scenario, name),
+                |scenario, piece| {
+                    items(scenario, name).drain(piece);
+                },
+            );
+        }
+        for name in ["broker", "disk"] {
+            self.propose(|scenario| scenario[name] = json!({}));
+        }
+        self.propose(|scenario| scenario["latency_us"] = json!([10, 10]));
+        self.propose(|scenario| scenario["split_percent"] = json!(0));
+        for queue in 0..count(&self.value, "queues") {
+            for list in ["subjects", "topics"] {
+                self.propose(|scenario| scenario["queues"][queue][list] = json!([]));
+            }
+        }
+        let paths = ["queues", "listener", "publishers", "consumers", "lodgers", "sensors", "faults"];
+        let all = paths.iter().flat_map(|list| leaves(&self.value, &format!("/{list}")));
+        for path in all.collect::<Vec<String>>() {
+            self.simpler(&path);
+        }
+        self.simpler("/fault_phase_us");
+        self.value != before
+    }
+
+    /// Nothing instead of something, no instead of yes, a smaller number.
+    fn simpler(&mut self, path: &str) {
+        let field = path.rsplit('/').next().unwrap_or_default().to_owned();
+        match self.value.pointer(path).cloned() {
+            Some(Value::Bool(true)) => _ = self.propose(|scenario| put(scenario, path, json!(false))),
+            Some(Value::Number(number)) => {
+                let none = self.propose(|scenario| put(scenario, path, Value::Null))
+                    || self.propose(|scenario| put(scenario, path, json!(0)));
+                if let Some(number) = number.as_u64().filter(|_| !none && field != "client") {
+                    self.smaller(path, &field, number);
+                }
+            }
+            _ => {}
+        }
+    }
+}
