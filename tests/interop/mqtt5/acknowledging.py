@@ -11,6 +11,7 @@ class Acknowledging(Case):
         self.assertIn(wire.publish("nobody", "x", 1), (0, 0x10))
         self.assertIn(wire.publish("nobody", "x", 2), (0, 0x10))
 
+    @vowmq_only("ends the connection at the second")
     def test_repeated_before_pubrel(self):
         """B46: PUBREC each time, one copy, one PUBCOMP."""
         watcher = self.subscribed("watcher", ("a", 2))

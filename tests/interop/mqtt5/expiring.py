@@ -42,6 +42,7 @@ class Expiring(Case):
         self.assertIn(found["long"], (7, 8))
         self.assertIsNone(found["ever"])
 
+    @vowmq_only("stops sending behind an expired message")
     def test_behind_a_full_window(self):
         """What waits for room expires as well."""
         wire = self.subscribed("c", "a", receive_maximum=1)
@@ -98,6 +99,7 @@ class Expiring(Case):
         found = self.subscribed("c", "r").message()
         self.assertIn(found.properties["message_expiry"], (15, 16, 17))
 
+    @vowmq_only("takes 0 for none")
     def test_bounds(self):
         """0 is over at once for who is away; the largest is no other number."""
         self.subscribed("away", "a", clean=False, session_expiry=60).leave()

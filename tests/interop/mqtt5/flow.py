@@ -11,6 +11,7 @@ class ReceiveMaximum(Case):
         self.assertSilent(wire)
         return found
 
+    @vowmq_only("frees a place with PUBREC")
     def test_of_the_client(self):
         """No more than it allows is in flight; QoS 0 and everything else goes on."""
         wire = self.subscribed("c", ("a", 2), "zero", receive_maximum=3)
@@ -73,6 +74,7 @@ class ReceiveMaximum(Case):
         got += wire.messages(6)
         self.assertEqual([m.payload for m in got], [b"%d" % n for n in range(10)])
 
+    @vowmq_only("sends all of them at once")
     def test_smaller_than_what_is_in_flight(self):
         """A resume with 1 where 5 were in flight: one at a time, under their identifiers."""
         wire = self.subscribed("c", "a", clean=False, session_expiry=60, receive_maximum=5)
@@ -89,6 +91,7 @@ class ReceiveMaximum(Case):
             wire.send(w.answer("PUBACK", found.id))
         self.assertSilent(wire)
 
+    @vowmq_only("answers 0x97")
     def test_of_the_broker(self):
         """B48: more QoS 2 messages than it allows, none released: 0x93."""
         wire = self.connected("c")
@@ -115,6 +118,7 @@ class ReceiveMaximum(Case):
 
 
 class PacketSize(Case):
+    @vowmq_only("does not count the fixed header")
     def test_of_the_client(self):
         """A message that is too large for it counts as delivered; one that just fits comes."""
         wire = self.subscribed("c", ("a", 2), maximum_packet=100, clean=False, session_expiry=60)

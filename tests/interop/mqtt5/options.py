@@ -103,9 +103,10 @@ class Options(Case):
         wire.subscribe(("+/b", 2))
         self.connected("p").publish("a/b", "x", 1)
         found = [wire.message()]
-        while (packet := wire.ping()).kind == "PUBLISH":
+        packet = wire.ping()
+        while packet.kind == "PUBLISH":
             found.append(packet)
-            wire.expect("PINGRESP")
+            packet = wire.packet()
         self.assertEqual(max(m.qos for m in found), 1)
         told = sorted(n for m in found for n in m.properties.get("subscription_identifier", []))
         self.assertEqual(told, [1, 2])
