@@ -20,7 +20,7 @@ from broker import Target
 
 MODULES = (
     "connecting malformed sessions taking_over properties flow aliases options retaining expiring wills acknowledging sharing"
-    " versions durability"
+    " versions durability bridge reports tools gmqtt_client javascript"
 )
 
 
