@@ -143,21 +143,12 @@ class Gmqtt(Case):
             publisher = await Listener("p").connect(self.broker.port)
             for number in range(30):
                 publisher.client.publish("a", str(number), qos=1)
+                await asyncio.sleep(0.01)  # it takes no more than the broker's receive maximum at once
             await asyncio.sleep(0.5)
             counts = [member.messages.qsize() for member in members]
             self.assertEqual(sum(counts), 30, counts)
             self.assertTrue(all(counts), counts)
             for one in members + [publisher]:
                 await one.client.disconnect()
-
-        self.play(scene())
-
-    def test_assigned_client(self):
-        """An empty identifier gets one."""
-
-        async def scene():
-            client = await Listener("").connect(self.broker.port)
-            self.assertTrue(client.properties.get("assigned_client_identifier"), client.properties)
-            await client.client.disconnect()
 
         self.play(scene())
