@@ -121,15 +121,19 @@ scene("aliases of the broker are resolved", async () => {
   assert.deepEqual(listener.got.map(({ topic, payload }) => topic || payload), topics);
 });
 
-scene("many messages through a small window arrive in order", async () => {
-  const listener = await connect("js listener", { properties: { receiveMaximum: 3 } });
-  const publisher = await connect("js publisher");
-  await listener.subscribeAsync("js/w", { qos: 2 });
-  // One at a time: MQTT.js does not keep to the broker's receive maximum.
-  for (let number = 0; number < 300; number++) await publisher.publishAsync("js/w", String(number), { qos: 2 });
-  await until(() => listener.got.length === 300);
-  assert.deepEqual(listener.got.map(({ payload }) => Number(payload)), [...Array(300).keys()]);
-});
+scene(
+  "many messages through a small window arrive in order",
+  async () => {
+    const listener = await connect("js listener", { properties: { receiveMaximum: 3 } });
+    const publisher = await connect("js publisher");
+    await listener.subscribeAsync("js/w", { qos: 2 });
+    // One at a time: MQTT.js does not keep to the broker's receive maximum.
+    for (let number = 0; number < 300; number++) await publisher.publishAsync("js/w", String(number), { qos: 2 });
+    await until(() => listener.got.length === 300);
+    assert.deepEqual(listener.got.map(({ payload }) => Number(payload)), [...Array(300).keys()]);
+  },
+  { skip: elsewhere && "frees a place with PUBREC" },
+);
 
 scene("a group of both versions shares what comes", async () => {
   const members = [await connect("js 1"), await connect("js 2"), await connect("js 3", { protocolVersion: 4 })];
