@@ -56,7 +56,6 @@ class Connecting(Case):
         asked |= dict(request_problem=0, user=[("a", "1"), ("a", "2"), ("", "")])
         self.connected("c", will=("w", "gone", 2, True, given), **asked)
 
-    @vowmq_only("closes without a word")
     def test_keep_alive(self):
         """Silence of one and a half keep-alives: 0x8D, and the will."""
         watcher = self.subscribed("watcher", "w")
@@ -124,7 +123,6 @@ class Connecting(Case):
         self.assertRefused(wire, 0x8C, 0x87)
         self.assertSilent(watcher)
 
-    @vowmq_only("answers AUTH without a method with 0x8C")
     def test_auth_of_a_client_without_a_method(self):
         """A protocol error."""
         wire = self.connected("c")

@@ -80,7 +80,6 @@ class Expiring(Case):
         publisher.publish("a", "next", 2)
         self.assertEqual(wire.message().payload, b"next")
 
-    @vowmq_only("forgets when killed")
     def test_over_a_kill(self):
         """Runs on by the wall clock while the broker is down, stored and retained."""
         self.subscribed("away", "a", clean=False, session_expiry=60).leave()

@@ -159,16 +159,15 @@ class PacketSize(Case):
         self.assertEqual(wire.message().topic, "a/2")
         self.assertSilent(wire)
 
-    @vowmq_only("closes without a word")
     def test_of_the_broker(self):
         """One byte above what CONNACK says: 0x95."""
         wire = self.connected("c")
         maximum = wire.connack.properties.get("maximum_packet")
         if maximum is None:
-            self.assertEqual(wire.publish("a", b"x" * 10_000_000), 0)
+            self.assertIn(wire.publish("a", b"x" * 10_000_000), (0, 0x10))
             return
         head = len(w.publish("a", b"x" * maximum, 1, 1)) - maximum
-        self.assertEqual(wire.publish("a", b"x" * (maximum - head)), 0)
+        self.assertIn(wire.publish("a", b"x" * (maximum - head)), (0, 0x10))
         wire.send(w.publish("a", b"x" * (maximum - head + 1), 1, 2)[:1000])
         self.assertEnds(wire, 0x95)
 

@@ -1,6 +1,6 @@
 """What a subscription asks for: no-local, retain-as-published, retain handling, identifiers."""
 
-from broker import Case, vowmq_only
+from broker import Case
 
 NO_LOCAL, AS_PUBLISHED, IF_NEW, NEVER = 4, 8, 16, 32
 

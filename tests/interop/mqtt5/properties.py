@@ -2,7 +2,7 @@
 
 import os
 
-from broker import Case, vowmq_only
+from broker import Case
 
 ALL = dict(payload_format=1, content_type="text/plain; ☃", response_topic="re/1", correlation_data=bytes(range(256)))
 ALL |= dict(user=[("b", "2"), ("a", "1"), ("b", "2"), ("", ""), ("é", "☃" * 100)])
@@ -23,7 +23,6 @@ class Properties(Case):
             self.assertEqual([m.properties for m in found], [ALL] * count)
             self.assertEqual([m.qos for m in found], list(range(3 - count, 3)))
 
-    @vowmq_only("forgets when killed")
     def test_all_of_publish_over_a_kill(self):
         """Stored and retained: the same after a restart."""
         self.subscribed("away", ("p", 2), clean=False, session_expiry=60).leave()

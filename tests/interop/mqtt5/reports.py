@@ -60,7 +60,7 @@ class PublicReports(Case):
         wire.send(bytes.fromhex("101200044d5154540502003c032100000002 7431".replace(" ", "")))
         self.assertRefused(wire, 0x82)
 
-    @vowmq_only("answers alias 0 with 0x81")
+    @vowmq_only("takes the identifier")
     def test_b70_b71_as_reported(self):
         """The bytes of the reports: an identifier from a publisher, and aliases."""
         for packet, reasons in (

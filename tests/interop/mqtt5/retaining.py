@@ -1,6 +1,6 @@
 """Retained messages."""
 
-from broker import Case, vowmq_only
+from broker import Case
 
 
 class Retaining(Case):
@@ -36,7 +36,6 @@ class Retaining(Case):
             self.assertEqual((sorted(m.topic for m in found), {m.retain for m in found}), (topics, {True}), name)
             self.assertSilent(wire)
 
-    @vowmq_only("forgets when killed")
     def test_over_a_kill(self):
         """What was set and what was cleared."""
         publisher = self.connected("p")

@@ -82,7 +82,7 @@ class Sessions(Case):
         self.connected("s", clean=False, session_expiry=0).leave()
         self.assertFalse(self.present())
 
-    @vowmq_only("forgets when killed")
+    @vowmq_only("begins anew after a restart")
     def test_kept_over_a_kill(self):
         """B38: runs on by the wall clock while the broker is down."""
         self.begin("short", session_expiry=2).leave()
@@ -97,7 +97,6 @@ class Sessions(Case):
         self.assertTrue(self.present("ever"))
         self.assertFalse(self.present("none"))
 
-    @vowmq_only("forgets when killed")
     def test_change_by_disconnect_is_kept_over_a_kill(self):
         """What DISCONNECT said is what a restart finds."""
         self.begin("ended", session_expiry=60).leave(0, session_expiry=0)

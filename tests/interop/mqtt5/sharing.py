@@ -88,7 +88,7 @@ class Sharing(Case):
         self.assertEqual([m.payload for m in both.messages(3)], [b"x"] * 3)
         self.assertSilent(both)
 
-    @vowmq_only("does not refuse it so")
+    @vowmq_only("takes it")
     def test_no_local(self):
         """A protocol error."""
         wire = self.connected("c")

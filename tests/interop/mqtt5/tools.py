@@ -77,10 +77,10 @@ class Mosquitto(Case):
 
     def test_shared_by_both_versions(self):
         """Two processes of one group, of 3.1.1 and 5."""
-        members = []
+        members, quiet = [], dict(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         for version in ("mqttv311", "mqttv5"):
             command = ["stdbuf", "-oL", "mosquitto_sub", "-V", version, "-p", str(self.broker.port), "-d", "-W", "3"]
-            member = subprocess.Popen([*command, "-t", "$share/g/a", "-q", "1"], stdout=subprocess.PIPE, text=True)
+            member = subprocess.Popen([*command, "-t", "$share/g/a", "-q", "1"], **quiet)
             for line in member.stdout:
                 if "SUBACK" in line:
                     break

@@ -100,7 +100,6 @@ class Wills(Case):
         self.assertIn(found.properties.get("message_expiry"), (9, 10))
         self.assertNotIn("will_delay", found.properties)
 
-    @vowmq_only("forgets when killed")
     def test_delay_over_a_kill(self):
         """A will that waits when the broker dies is published when its time has come, once."""
         self.device("waits", delay=2, expiry=60).close()
