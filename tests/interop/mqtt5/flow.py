@@ -159,6 +159,7 @@ class PacketSize(Case):
         self.assertEqual(wire.message().topic, "a/2")
         self.assertSilent(wire)
 
+    @vowmq_only("waits for all of it")
     def test_of_the_broker(self):
         """One byte above what CONNACK says: 0x95."""
         wire = self.connected("c")
