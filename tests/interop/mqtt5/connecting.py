@@ -90,7 +90,7 @@ class Connecting(Case):
             self.assertIsNone(wire.packet())
         self.assertLives()
 
-    @vowmq_only("publishes no will after a second CONNECT until 2.0.15")
+    @vowmq_only("publishes no will then")
     def test_second_connect(self):
         """B17: a protocol error, and the will is published."""
         watcher = self.subscribed("watcher", "w")

@@ -56,7 +56,7 @@ class Expiring(Case):
         self.assertEqual(wire.message().payload, b"last")
         self.assertSilent(wire)
 
-    @vowmq_only("lets what was sent expire")
+    @vowmq_only("lets what was sent expire too")
     def test_begun_is_completed(self):
         """B62: what was sent is sent again and ends its exchange, expired or not."""
         wire = self.subscribed("c", ("a", 2), clean=False, session_expiry=60)

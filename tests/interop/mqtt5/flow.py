@@ -47,7 +47,6 @@ class ReceiveMaximum(Case):
             wire.send(w.answer("PUBREC", found.id, 0x83))
         self.assertSilent(wire)
 
-    @vowmq_only("lets the quota grow, and ends the connection for PUBCOMP")
     def test_stray_acknowledgements(self):
         """B60: what acknowledges nothing raises nothing."""
         wire = self.subscribed("c", ("a", 2), receive_maximum=2)

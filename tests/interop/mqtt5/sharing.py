@@ -196,7 +196,6 @@ class Sharing(Case):
         self.assertEqual(len(self.gather({"second": second}, 6)["second"]), 6)
         self.assertSilent(first)
 
-    @vowmq_only("forgets when killed, and gives the backlog to a member that is away")
     def test_backlog_of_the_group(self):
         """While no member is there the group keeps it, over a kill too; then they share it."""
         for name in ("1", "2"):

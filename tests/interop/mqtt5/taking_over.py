@@ -43,7 +43,7 @@ class TakingOver(Case):
         self.assertEqual(watcher.message().payload, b"first")
         self.assertSilent(watcher)
 
-    @vowmq_only("publishes the will all the same")
+    @vowmq_only("publishes neither")
     def test_session_that_goes_on(self):
         """A takeover within the will delay voids the will; without a delay it is published."""
         watcher = self.subscribed("watcher", "w/#")

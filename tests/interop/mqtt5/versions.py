@@ -66,7 +66,7 @@ class Versions(Case):
         wire.send(w.subscribe(9, ("a", 1 | 4), version=4))
         self.assertIsNone(wire.packet())
 
-    @vowmq_only("ends the connection")
+    @vowmq_only("takes it")
     def test_refused_filter_of_3_1_1(self):
         """A wrong shared filter: 0x80 or the end, never 0x8F."""
         wire = self.connected("c", version=4)
