@@ -1,0 +1,332 @@
+"""MQTT as bytes over a socket, for what clients would never send or do not show. Version 5, and 4 for 3.1.1.
+
+Properties are keyword arguments and come back as a dictionary: `user=[("a", "b")]`, `content_type="text"`.
+"""
+
+import socket
+from types import SimpleNamespace
+
+KINDS = "CONNECT CONNACK PUBLISH PUBACK PUBREC PUBREL PUBCOMP SUBSCRIBE SUBACK UNSUBSCRIBE UNSUBACK PINGREQ PINGRESP DISCONNECT AUTH"
+NUMBER = {name: number for number, name in enumerate(KINDS.split(), 1)}
+NAME = {number: name for name, number in NUMBER.items()}
+
+# Name, identifier and kind of every property of version 5.
+PROPERTIES = {
+    "payload_format": (1, "byte"),
+    "message_expiry": (2, "four"),
+    "content_type": (3, "text"),
+    "response_topic": (8, "text"),
+    "correlation_data": (9, "binary"),
+    "subscription_identifier": (11, "variable"),
+    "session_expiry": (17, "four"),
+    "assigned_client": (18, "text"),
+    "server_keep_alive": (19, "two"),
+    "authentication_method": (21, "text"),
+    "authentication_data": (22, "binary"),
+    "request_problem": (23, "byte"),
+    "will_delay": (24, "four"),
+    "request_response": (25, "byte"),
+    "response_information": (26, "text"),
+    "server_reference": (28, "text"),
+    "reason_string": (31, "text"),
+    "receive_maximum": (33, "two"),
+    "alias_maximum": (34, "two"),
+    "alias": (35, "two"),
+    "maximum_qos": (36, "byte"),
+    "retain_available": (37, "byte"),
+    "user": (38, "pair"),
+    "maximum_packet": (39, "four"),
+    "wildcard_available": (40, "byte"),
+    "identifiers_available": (41, "byte"),
+    "shared_available": (42, "byte"),
+}
+BY_NUMBER = {number: (name, kind) for name, (number, kind) in PROPERTIES.items()}
+FIXED = {"byte": 1, "two": 2, "four": 4}
+
+
+def variable(number):
+    made = bytearray()
+    while True:
+        number, low = divmod(number, 128)
+        made.append(low | (0x80 if number else 0))
+        if not number:
+            return bytes(made)
+
+
+def text(value):
+    value = value.encode() if isinstance(value, str) else value
+    return len(value).to_bytes(2, "big") + value
+
+
+def property_bytes(name, value):
+    number, kind = PROPERTIES[name]
+    if kind == "variable":
+        return bytes([number]) + variable(value)
+    if kind == "pair":
+        return bytes([number]) + text(value[0]) + text(value[1])
+    return bytes([number]) + (value.to_bytes(FIXED[kind], "big") if kind in FIXED else text(value))
+
+
+def property_block(given):
+    """With their length. A list is the same property several times."""
+    made = b""
+    for name, value in given.items():
+        for one in value if isinstance(value, list) else [value]:
+            made += property_bytes(name, one)
+    return variable(len(made)) + made
+
+
+def frame(kind, body, flags=None):
+    if flags is None:
+        flags = 2 if kind in ("PUBREL", "SUBSCRIBE", "UNSUBSCRIBE") else 0
+    return bytes([NUMBER[kind] << 4 | flags]) + variable(len(body)) + body
+
+
+def connect(client="", clean=True, version=5, keep_alive=60, will=None, user_name=None, password=None, flags=None, **given):
+    """`will` is (topic, payload, qos, retain, properties)."""
+    bits = 2 if clean else 0
+    payload = text(client)
+    if will:
+        topic, message, qos, retain, will_properties = will
+        bits |= 4 | qos << 3 | (32 if retain else 0)
+        payload += (property_block(will_properties) if version == 5 else b"") + text(topic) + text(message)
+    if user_name is not None:
+        bits |= 128
+        payload += text(user_name)
+    if password is not None:
+        bits |= 64
+        payload += text(password)
+    head = text("MQTT") + bytes([version, bits if flags is None else flags]) + keep_alive.to_bytes(2, "big")
+    return frame("CONNECT", head + (property_block(given) if version == 5 else b"") + payload)
+
+
+def publish(topic, payload=b"", qos=0, id=None, retain=False, dup=False, version=5, **given):
+    body = text(topic) + (id.to_bytes(2, "big") if id is not None else b"")
+    body += (property_block(given) if version == 5 else b"") + (payload.encode() if isinstance(payload, str) else payload)
+    return frame("PUBLISH", body, (8 if dup else 0) | qos << 1 | (1 if retain else 0))
+
+
+def answer(kind, id, reason=None, **given):
+    """PUBACK, PUBREC, PUBREL, PUBCOMP: short, unless there is a reason or a property."""
+    body = id.to_bytes(2, "big")
+    if reason is not None or given:
+        body += bytes([reason or 0])
+    return frame(kind, body + (property_block(given) if given else b""))
+
+
+def subscribe(id, *filters, version=5, **given):
+    """Each filter is (filter, options), or a filter alone for QoS 1."""
+    body = id.to_bytes(2, "big") + (property_block(given) if version == 5 else b"")
+    for one in filters:
+        name, options = one if isinstance(one, tuple) else (one, 1)
+        body += text(name) + bytes([options])
+    return frame("SUBSCRIBE", body)
+
+
+def unsubscribe(id, *filters, version=5, **given):
+    block = property_block(given) if version == 5 else b""
+    return frame("UNSUBSCRIBE", id.to_bytes(2, "big") + block + b"".join(map(text, filters)))
+
+
+def disconnect(reason=None, **given):
+    body = bytes([reason or 0]) if reason is not None or given else b""
+    return frame("DISCONNECT", body + (property_block(given) if given else b""))
+
+
+def auth(reason, **given):
+    return frame("AUTH", bytes([reason]) + property_block(given))
+
+
+class Reader:
+    """Reads the fields of a packet."""
+
+    def __init__(self, body):
+        self.body, self.at = body, 0
+
+    def left(self):
+        return len(self.body) - self.at
+
+    def take(self, count):
+        assert self.left() >= count, f"{self.body.hex()} is cut"
+        self.at += count
+        return self.body[self.at - count : self.at]
+
+    def number(self, count):
+        return int.from_bytes(self.take(count), "big")
+
+    def variable(self):
+        value = shift = 0
+        while True:
+            byte = self.number(1)
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def binary(self):
+        return self.take(self.number(2))
+
+    def value(self, kind):
+        if kind in FIXED:
+            return self.number(FIXED[kind])
+        if kind == "variable":
+            return self.variable()
+        if kind == "binary":
+            return self.binary()
+        if kind == "pair":
+            return (self.binary().decode(), self.binary().decode())
+        return self.binary().decode()
+
+    def properties(self):
+        found = {}
+        inner = Reader(self.take(self.variable()))
+        while inner.left():
+            name, kind = BY_NUMBER[inner.variable()]
+            value = inner.value(kind)
+            if name in ("user", "subscription_identifier"):
+                found.setdefault(name, []).append(value)
+            else:
+                assert name not in found, f"{name} comes twice"
+                found[name] = value
+        return found
+
+
+def parse(first, body, version):
+    kind, reader = NAME[first >> 4], Reader(body)
+    packet = SimpleNamespace(kind=kind, flags=first & 15, size=len(body) + 1 + len(variable(len(body))), properties={})
+    if kind == "CONNACK":
+        packet.session_present, packet.reason = reader.number(1) == 1, reader.number(1)
+    elif kind == "PUBLISH":
+        packet.topic, packet.qos = reader.binary().decode(), first >> 1 & 3
+        packet.retain, packet.dup = bool(first & 1), bool(first & 8)
+        packet.id = reader.number(2) if packet.qos else None
+    elif kind in ("PINGRESP", "DISCONNECT", "AUTH"):
+        packet.reason = reader.number(1) if reader.left() else 0
+    else:
+        packet.id = reader.number(2)
+        if kind not in ("SUBACK", "UNSUBACK"):
+            packet.reason = reader.number(1) if reader.left() else 0
+    if version == 5 and reader.left():
+        packet.properties = reader.properties()
+    rest = reader.take(reader.left())
+    if kind == "PUBLISH":
+        packet.payload = rest
+    elif kind in ("SUBACK", "UNSUBACK"):
+        packet.reasons = list(rest)
+    else:
+        assert not rest, f"{kind} has {rest.hex()} behind its end"
+    return packet
+
+
+class Wire:
+    """A connection. Acknowledges nothing by itself."""
+
+    def __init__(self, port, patience):
+        self.socket = socket.create_connection(("127.0.0.1", port), patience)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.version, self.last = 5, 0
+        self.releasing = set()
+        self.arrived = b""
+
+    def send(self, *packets):
+        self.socket.sendall(b"".join(packets))
+
+    def exactly(self, count):
+        while len(self.arrived) < count:
+            try:
+                more = self.socket.recv(65536)
+            except ConnectionError:
+                more = b""
+            if not more:
+                return None
+            self.arrived += more
+        taken, self.arrived = self.arrived[:count], self.arrived[count:]
+        return taken
+
+    def packet(self):
+        """The next one, or None at the end. What `message` has begun is ended on the way."""
+        while True:
+            found = self.any_packet()
+            if not found or found.kind != "PUBREL" or found.id not in self.releasing:
+                return found
+            self.releasing.discard(found.id)
+            self.send(answer("PUBCOMP", found.id))
+
+    def any_packet(self):
+        first = self.exactly(1)
+        if first is None:
+            return None
+        length = shift = 0
+        while True:
+            byte = self.exactly(1)[0]
+            length |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        return parse(first[0], self.exactly(length), self.version)
+
+    def expect(self, kind):
+        packet = self.packet()
+        assert packet and packet.kind == kind, f"{kind} was to come, not {packet}"
+        return packet
+
+    def connect(self, client="", version=5, **options):
+        self.version = version
+        self.send(connect(client, version=version, **options))
+        return self.expect("CONNACK")
+
+    def next_id(self):
+        self.last += 1
+        return self.last
+
+    def subscribe(self, *filters, **given):
+        self.send(subscribe(self.next_id(), *filters, version=self.version, **given))
+        found = self.expect("SUBACK")
+        assert found.id == self.last, found
+        return found.reasons
+
+    def unsubscribe(self, *filters, **given):
+        self.send(unsubscribe(self.next_id(), *filters, version=self.version, **given))
+        return self.expect("UNSUBACK").reasons
+
+    def publish(self, topic, payload=b"", qos=1, retain=False, **given):
+        """To the end of its exchange; the reason code."""
+        id = self.next_id() if qos else None
+        self.send(publish(topic, payload, qos, id, retain, version=self.version, **given))
+        if qos == 1:
+            return self.expect("PUBACK").reason
+        if qos == 2:
+            reason = self.expect("PUBREC").reason
+            if reason < 0x80:
+                self.send(answer("PUBREL", id))
+                self.expect("PUBCOMP")
+            return reason
+        return 0
+
+    def message(self):
+        """The next PUBLISH, acknowledged."""
+        found = self.expect("PUBLISH")
+        if found.qos == 1:
+            self.send(answer("PUBACK", found.id))
+        if found.qos == 2:
+            self.releasing.add(found.id)
+            self.send(answer("PUBREC", found.id))
+        return found
+
+    def messages(self, count):
+        return [self.message() for _ in range(count)]
+
+    def ping(self):
+        """The next packet after a PINGREQ."""
+        self.send(frame("PINGREQ", b""))
+        return self.packet()
+
+    def leave(self, reason=None, **given):
+        """DISCONNECT, and waits for the end."""
+        self.send(disconnect(reason, **given) if self.version == 5 else frame("DISCONNECT", b""))
+        while self.exactly(1):
+            pass
+        self.close()
+
+    def close(self):
+        self.socket.close()
