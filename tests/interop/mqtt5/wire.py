@@ -227,6 +227,7 @@ class Wire:
         self.version, self.last = 5, 0
         self.releasing = set()
         self.arrived = b""
+        self.early = []
 
     def send(self, *packets):
         self.socket.sendall(b"".join(packets))
@@ -244,7 +245,11 @@ class Wire:
         return taken
 
     def packet(self):
-        """The next one, or None at the end. What `message` has begun is ended on the way."""
+        """The next one, or None at the end."""
+        return self.early.pop(0) if self.early else self.next_packet()
+
+    def next_packet(self):
+        """The next one on the wire. What `message` has begun is ended on the way."""
         while True:
             found = self.any_packet()
             if not found or found.kind != "PUBREL" or found.id not in self.releasing:
@@ -280,8 +285,11 @@ class Wire:
         return self.last
 
     def subscribe(self, *filters, **given):
+        """Retained messages may come before the SUBACK: they are what is received next. (§3.8.4)"""
         self.send(subscribe(self.next_id(), *filters, version=self.version, **given))
-        found = self.expect("SUBACK")
+        while (found := self.next_packet()) and found.kind == "PUBLISH":
+            self.early.append(found)
+        assert found and found.kind == "SUBACK", f"SUBACK was to come, not {found}"
         assert found.id == self.last, found
         return found.reasons
 
