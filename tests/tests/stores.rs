@@ -42,7 +42,8 @@ fn opens_and_means_the_same(format: &str, records: &str, recovered: &str) {
     let (_place, store) = copy_of(format);
     let (sound, facts, errors) = run(&["inspect", "--json"], &store);
     assert!(sound, "{errors}");
-    let expected = fs::read_to_string(workspace().join(format!("corpus/log/{format}.jsonl"))).expect("the facts");
+    let expected =
+        fs::read_to_string(workspace().join(format!("corpus/log/{format}.jsonl"))).expect("the facts");
     // Where a message lies is told last, and each version counts that in its own way.
     let meaning = |line: &str| line.split(",\"place\":").next().map(str::to_owned);
     for (found, expected) in facts.lines().zip(expected.lines()) {

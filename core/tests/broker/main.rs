@@ -8,6 +8,7 @@ mod connecting;
 mod crashes;
 mod limits;
 mod long_run;
+mod mqtt5;
 mod public_reports;
 mod public_reports_storage;
 mod publishing;
