@@ -49,8 +49,12 @@ pub struct Queue {
     /// Positions may be left out.
     sparse: bool,
     /// Entries that came from the group of a shared subscription, with its session; few, and mostly none.
-    groups: Option<Box<BTreeMap<QueuePosition, SessionId>>>,
+    groups: Option<Box<Groups>>,
 }
+
+/// By place, the session of the group that the entry came from. Boxed, because most queues have none.
+#[derive(Default)]
+struct Groups(BTreeMap<QueuePosition, SessionId>);
 
 /// Positions between two marks of the front.
 const FRONT_MARK_EVERY: u64 = 1024;
@@ -241,12 +245,12 @@ impl Queue {
 
     /// The entry came from this group.
     pub(crate) fn note_group(&mut self, position: QueuePosition, group: SessionId) {
-        self.groups.get_or_insert_default().insert(position, group);
+        self.groups.get_or_insert_default().0.insert(position, group);
     }
 
     /// The group that the entry came from.
     pub fn group_of(&self, position: QueuePosition) -> Option<SessionId> {
-        self.groups.as_ref()?.get(&position).copied()
+        self.groups.as_ref()?.0.get(&position).copied()
     }
 
     /// The entries from here up to there that came from groups.
@@ -255,7 +259,7 @@ impl Queue {
         from: QueuePosition,
         to: QueuePosition,
     ) -> impl Iterator<Item = (QueuePosition, SessionId)> {
-        let found = self.groups.iter().flat_map(move |groups| groups.range(from..to));
+        let found = self.groups.iter().flat_map(move |groups| groups.0.range(from..to));
         found.map(|(position, group)| (*position, *group))
     }
 
@@ -290,7 +294,7 @@ impl Queue {
         }
         self.advance(position, Stage::Settled, lsn);
         if let Some(groups) = &mut self.groups {
-            groups.remove(&position);
+            groups.0.remove(&position);
         }
         self.live -= 1;
         self.drop_empty_chunk(position);

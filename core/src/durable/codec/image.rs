@@ -16,10 +16,8 @@
 //!
 //! A place: segment, offset, length, checksum (4 bytes, least first).
 
-use super::{
-    Fields, is_of_mqtt_3, put_bytes, put_expiry, put_key, put_number, put_numbers, put_subscription,
-    put_will, topology,
-};
+use super::session::{is_of_mqtt_3, put_expiry, put_subscription, put_will};
+use super::{Fields, put_bytes, put_key, put_number, put_numbers, topology};
 use crate::durable::place::Place;
 use crate::durable::record::{Begin, Checkpoint, Image, SessionExpiry};
 use crate::durable::state::Owed;

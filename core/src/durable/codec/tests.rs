@@ -3,7 +3,9 @@
 mod image;
 mod topology;
 
+use super::super::record::{SessionExpiry, Subscription, Will};
 use super::*;
+use crate::mqtt::packet::QoS;
 use alloc::string::String;
 use alloc::vec;
 use proptest::prelude::*;
