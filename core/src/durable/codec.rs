@@ -193,17 +193,7 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
             put_number(out, session.0);
             put_expiry(out, *expiry);
         }
-        Record::Moved { from, message, to } => {
-            match from {
-                None => out.push(0),
-                Some((queue, position)) => {
-                    out.push(1);
-                    put_numbers(out, &[queue.0, position.0]);
-                }
-            }
-            put_number(out, message.0);
-            put_recipient(out, to);
-        }
+        Record::Moved { from, message, to } => put_moved(out, *from, *message, to),
         Record::RetainedExpired { vhost, topic, message } => {
             put_bytes(out, vhost.as_bytes());
             put_bytes(out, topic.as_bytes());
@@ -211,6 +201,18 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
         }
     }
     None
+}
+
+fn put_moved(out: &mut Vec<u8>, from: Option<(QueueId, QueuePosition)>, message: MessageId, to: &Recipient) {
+    match from {
+        None => out.push(0),
+        Some((queue, position)) => {
+            out.push(1);
+            put_numbers(out, &[queue.0, position.0]);
+        }
+    }
+    put_number(out, message.0);
+    put_recipient(out, to);
 }
 
 /// In a recipient's delivery byte: the group's session follows.

@@ -186,33 +186,7 @@ pub(super) struct Place {
 impl<'a> From<&'a Fact> for FactLine<'a> {
     fn from(fact: &'a Fact) -> Self {
         match fact {
-            Fact::Session {
-                session,
-                queue,
-                vhost,
-                client,
-                is_group,
-                expiry,
-                away_since,
-                horizon,
-                next,
-                changed,
-            } => FactLine::Session {
-                session: session.0,
-                queue: queue.0,
-                vhost,
-                client,
-                group: *is_group,
-                away_since: away_since.map(rfc3339),
-                expiry: match expiry {
-                    SessionExpiry::AsSet => None,
-                    SessionExpiry::After(seconds) => Some(Expiry::Seconds(*seconds)),
-                    SessionExpiry::Never => Some(Expiry::Word("never")),
-                },
-                horizon: horizon.0,
-                next: next.0,
-                changed: changed.0,
-            },
+            Fact::Session { .. } => session(fact),
             Fact::Subscription { session, filter, subscription } => {
                 let Subscription { qos, no_local, retain_as_published, identifier } = *subscription;
                 let (session, qos) = (session.0, level(qos));
@@ -261,6 +235,40 @@ impl<'a> From<&'a Fact> for FactLine<'a> {
                 payload: Payload::of(payload),
             },
         }
+    }
+}
+
+/// A session.
+fn session(fact: &Fact) -> FactLine<'_> {
+    match fact {
+        Fact::Session {
+            session,
+            queue,
+            vhost,
+            client,
+            is_group,
+            expiry,
+            away_since,
+            horizon,
+            next,
+            changed,
+        } => FactLine::Session {
+            session: session.0,
+            queue: queue.0,
+            vhost,
+            client,
+            group: *is_group,
+            away_since: away_since.map(rfc3339),
+            expiry: match expiry {
+                SessionExpiry::AsSet => None,
+                SessionExpiry::After(seconds) => Some(Expiry::Seconds(*seconds)),
+                SessionExpiry::Never => Some(Expiry::Word("never")),
+            },
+            horizon: horizon.0,
+            next: next.0,
+            changed: changed.0,
+        },
+        _ => unreachable!("only sessions are handed on"),
     }
 }
 
@@ -322,8 +330,9 @@ impl From<vowmq_core::durable::place::Place> for Place {
     }
 }
 
-impl fmt::Display for FactLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl FactLine<'_> {
+    /// Sessions and what they subscribed to, in words.
+    fn fmt_of_sessions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FactLine::Session { session, queue, client, group: true, next, .. } => {
                 write!(f, "session {session} of group {client:?}: queue {queue}, next position {next}")
@@ -347,6 +356,15 @@ impl fmt::Display for FactLine<'_> {
                 f.write_str(if *retain_as_published { ", retain as published" } else { "" })?;
                 if *identifier > 0 { write!(f, ", identifier {identifier}") } else { Ok(()) }
             }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for FactLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FactLine::Session { .. } | FactLine::Subscription { .. } => self.fmt_of_sessions(f),
             FactLine::Queued {
                 queue,
                 position,

@@ -112,6 +112,14 @@ prop_compose! {
     }
 }
 
+fn retained_expired() -> impl Strategy<Value = Record> {
+    (text(), text(), number()).prop_map(|(vhost, topic, message)| Record::RetainedExpired {
+        vhost,
+        topic,
+        message: MessageId(message),
+    })
+}
+
 /// Records of every type.
 fn record() -> impl Strategy<Value = Record> {
     let numbers = || (number(), number(), number(), number());
@@ -165,9 +173,7 @@ fn record() -> impl Strategy<Value = Record> {
         1 => place().prop_map(|(queue, position)| Record::Settled { queue, position }),
         1 => place().prop_map(|(queue, position)| Record::HorizonMoved { queue, position }),
         1 => (key(), a_will()).prop_map(|(key, will)| Record::WillSet { key, will }),
-        1 => (text(), text(), number()).prop_map(|(vhost, topic, message)| {
-            Record::RetainedExpired { vhost, topic, message: MessageId(message) }
-        }),
+        1 => retained_expired(),
         1 => key().prop_map(|key| Record::WillRemoved { key }),
         1 => (prop::option::of((number(), number())), number(), recipient()).prop_map(|(from, message, to)| {
             let from = from.map(|(queue, position)| (QueueId(queue), QueuePosition(position)));
