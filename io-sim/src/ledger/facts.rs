@@ -4,7 +4,7 @@ use super::News;
 use super::image::Pieces;
 use crate::payload::{self, MessageKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use vowmq_core::durable::record::{Granted, Publication, Record, Retain};
+use vowmq_core::durable::record::{Granted, Publication, Recipient, Record, Retain};
 use vowmq_core::durable::state::Owed;
 use vowmq_core::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use vowmq_core::queue::Delivery;
@@ -104,16 +104,7 @@ impl Facts {
                     self.of_queue.remove(&facts.queue);
                 }
             }
-            Record::Subscribed { session, filters, before } => self.with(session, |facts| {
-                for Granted { filter, subscription, owes } in filters {
-                    let qos = subscription.qos;
-                    if owes {
-                        facts.owed.retain(|owed| owed.filter != filter);
-                        facts.owed.push_back(Owed { filter: filter.clone(), qos, before, after: None });
-                    }
-                    facts.subscriptions.insert(filter, qos as u8);
-                }
-            }),
+            Record::Subscribed { session, filters, before } => self.subscribe(session, filters, before),
             Record::Unsubscribed { session, filters } => self.with(session, |facts| {
                 facts.owed.retain(|owed| !filters.contains(&owed.filter));
                 facts.subscriptions.retain(|filter, _| !filters.contains(filter));
@@ -122,15 +113,7 @@ impl Facts {
                 self.queue_retained(session, entries, progress);
             }
             Record::Published(publication) => self.publish(&publication, news),
-            Record::Moved { from, message, to } => {
-                let mut key = None;
-                if let Some((queue, position)) = from {
-                    self.with_queue(queue, |facts| {
-                        key = facts.entries.remove(&position.0).and_then(|entry| entry.key);
-                    });
-                }
-                self.with_queue(to.queue, |facts| facts.push(to.position, message, key));
-            }
+            Record::Moved { from, message, to } => self.move_entry(from, message, to),
             Record::PacketIdReceived { session, packet_id } => {
                 self.with(session, |facts| facts.received.extend([packet_id.get()]));
             }
@@ -161,18 +144,36 @@ impl Facts {
                 }
                 self.gather(image, lsn);
             }
-            // Declared queues are held against what their clients see.
-            Record::Topology(_) | Record::RangeSettled { .. } => {}
             Record::RetainedExpired { topic, message, .. } => {
-                if self.retains(&topic) == Some(message) {
-                    self.retained.remove(&topic);
-                }
+                self.retained.retain(|its, (retained, _)| *its != topic || *retained != message)
             }
-            Record::SessionExpirySet { .. }
-            | Record::Relocated { .. }
-            | Record::Listing(_)
-            | Record::Checkpoint(_) => {}
+            // Declared queues are held against what their clients see.
+            Record::Topology(_) | Record::RangeSettled { .. } | Record::SessionExpirySet { .. } => {}
+            Record::Relocated { .. } | Record::Listing(_) | Record::Checkpoint(_) => {}
         }
+    }
+
+    fn subscribe(&mut self, session: SessionId, filters: Vec<Granted>, before: MessageId) {
+        self.with(session, |facts| {
+            for Granted { filter, subscription, owes } in filters {
+                let qos = subscription.qos;
+                if owes {
+                    facts.owed.retain(|owed| owed.filter != filter);
+                    facts.owed.push_back(Owed { filter: filter.clone(), qos, before, after: None });
+                }
+                facts.subscriptions.insert(filter, qos as u8);
+            }
+        });
+    }
+
+    fn move_entry(&mut self, from: Option<(QueueId, QueuePosition)>, message: MessageId, to: Recipient) {
+        let mut key = None;
+        if let Some((queue, position)) = from {
+            self.with_queue(queue, |facts| {
+                key = facts.entries.remove(&position.0).and_then(|entry| entry.key);
+            });
+        }
+        self.with_queue(to.queue, |facts| facts.push(to.position, message, key));
     }
 
     fn queue_retained(
