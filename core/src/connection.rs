@@ -6,6 +6,7 @@ use crate::input::{Peer, Protocol};
 use crate::limits::Limits;
 use crate::mqtt::connection::Client;
 use crate::mqtt::packet::AckKind;
+use crate::mqtt::terms::Terms;
 use crate::send_queue::SendQueue;
 use crate::time::{Monotonic, Why};
 use alloc::boxed::Box;
@@ -119,6 +120,21 @@ impl Connection {
         self.client.as_ref().map(|client| client.session)
     }
 
+    /// What was agreed on with its client, if that speaks MQTT 5.
+    pub(crate) fn terms(&self) -> Option<&Terms> {
+        self.client.as_ref()?.terms.as_deref()
+    }
+
+    /// What was agreed on with its client, if that speaks MQTT 5.
+    pub(crate) fn terms_mut(&mut self) -> Option<&mut Terms> {
+        self.client.as_mut()?.terms.as_deref_mut()
+    }
+
+    /// QoS 1 and 2 messages that may be on their way to its client at once. [MQTT-3.3.4-9]
+    pub(crate) fn window(&self, limits: &Limits) -> usize {
+        self.terms().map_or(limits.inflight, |terms| terms.receive_maximum.min(limits.inflight))
+    }
+
     /// Adds a confirm to the bytes to be sent; `multiple`: of all before it as well.
     pub(crate) fn put_confirm(&mut self, channel: u16, tag: u64, multiple: bool, nack: bool) {
         self.send.write(24, |out| amqp::serving::put_confirm(out, channel, tag, multiple, nack));
@@ -126,7 +142,7 @@ impl Connection {
 
     /// A client of MQTT 5 may publish one more once one is acknowledged to the end. [MQTT-3.3.4-7]
     fn settle_publish(&mut self, reply: &[u8]) {
-        let Some(terms) = self.client.as_mut().and_then(|client| client.terms.as_mut()) else { return };
+        let Some(terms) = self.terms_mut() else { return };
         let refused = reply[0] == AckKind::PubRec as u8 && reply.get(4).is_some_and(|reason| *reason >= 0x80);
         if refused || reply[0] == AckKind::PubAck as u8 || reply[0] == AckKind::PubComp as u8 {
             terms.unacknowledged = terms.unacknowledged.saturating_sub(1);
@@ -135,20 +151,16 @@ impl Connection {
 
     /// Adds a reply to the bytes to be sent.
     pub(crate) fn put_reply(&mut self, reply: &Reply) {
-        match reply {
-            Reply::Short(bytes) => {
-                self.settle_publish(bytes);
-                self.send.put(bytes);
+        let bytes: &[u8] = match reply {
+            Reply::Short(bytes) => bytes,
+            Reply::Opening(bytes) | Reply::Long(bytes) => bytes,
+            Reply::Consuming(bytes, _) | Reply::Goodbye(bytes) => bytes,
+            Reply::Confirm { channel, tag, nack } => {
+                return self.put_confirm(*channel, *tag, false, *nack);
             }
-            Reply::Long(bytes) => {
-                self.settle_publish(bytes);
-                self.send.put(bytes);
-            }
-            Reply::Opening(bytes) | Reply::Consuming(bytes, _) | Reply::Goodbye(bytes) => {
-                self.send.put(bytes)
-            }
-            Reply::Confirm { channel, tag, nack } => self.put_confirm(*channel, *tag, false, *nack),
-        }
+        };
+        self.settle_publish(bytes);
+        self.send.put(bytes);
         if matches!(reply, Reply::Opening(_))
             && let Some(client) = &mut self.client
         {

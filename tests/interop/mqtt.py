@@ -8,57 +8,28 @@ failure, not a skip.
 
 import os
 import queue
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
+from common.process import PATIENCE, Process, free_port
+
 BINARY = None
-PATIENCE = 10
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Broker:
-    """The real binary on a directory of its own."""
+class Broker(Process):
+    """The real binary."""
 
     def __init__(self):
-        self.directory = tempfile.TemporaryDirectory()
         self.port = free_port()
-        self.start()
+        super().__init__()
 
     def start(self):
-        self.process = subprocess.Popen(
-            [BINARY, "--data-dir", self.directory.name, "--mqtt", f"127.0.0.1:{self.port}"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for line in self.process.stdout:
-            if line.strip() == "ready":
-                return
-        raise AssertionError("the broker did not get ready")
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def close(self):
-        self.process.terminate()
-        code = self.process.wait(PATIENCE)
-        self.process.stdout.close()
-        self.directory.cleanup()
-        assert code == 0, f"exit code {code} after SIGTERM"
+        self.run_vowmq(BINARY, "--mqtt", f"127.0.0.1:{self.port}")
 
 
 def mosquitto(program, broker, *arguments, **options):

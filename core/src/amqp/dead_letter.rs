@@ -83,7 +83,7 @@ impl Broker {
         };
         let replaces = [(lane, entry.position)];
         match self.publish_to_takers(target.vhost, &content, routed, &replaces) {
-            Published::Stored(_) => {
+            Published::Stored { .. } => {
                 reached!("message dead-lettered");
                 self.counters.dead_lettered += 1;
                 let (message, position) = (entry.message, entry.position);

@@ -133,7 +133,7 @@ impl Broker {
         let routed = routed.filter(|routed| !routed.queues.is_empty() || !routed.topics.is_empty());
         if let Some(routed) = routed {
             match self.publish_to_takers(vhost, &content, routed, &[(queue, position)]) {
-                Published::Stored(_) => {
+                Published::Stored { .. } => {
                     reached!("delayed message routed");
                     return true;
                 }

@@ -248,7 +248,7 @@ impl Broker {
         }
         match published {
             Published::Held => return Ok(false),
-            Published::Stored(lsn) => self.confirm(id, number, lsn, false),
+            Published::Stored { lsn, .. } => self.confirm(id, number, lsn, false),
             Published::Refused(_) => {
                 reached!("publish refused");
                 self.dead_letter_refused(vhost, content, &routed);
@@ -330,7 +330,7 @@ impl Broker {
         }
         let routed = Routed { queues, ..routed };
         let published = self.publish_routed(None, vhost, content, &routed, replaces, None);
-        if let Published::Stored(_) = published {
+        if let Published::Stored { .. } = published {
             for queue in refusing {
                 reached!("full queue passed by");
                 self.counters.dropped_queue_full += 1;

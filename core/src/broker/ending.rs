@@ -49,24 +49,19 @@ impl Broker {
         let session = self.state.session(id).expect("a client has a session");
         let (key, durable, owed) = (session.key.clone(), session.durable, !session.owed.is_empty());
         let ends = session.expiry == SessionExpiry::After(0);
-        if !goes_on {
-            self.give_back(id);
-        }
-        let delayed = self.state.wills.get(&key).is_some_and(|will| will.delay_s > 0);
-        if goes_on {
-            // Its client is here: no delay comes to its end.
-            if !delayed {
-                self.publish_will(&key);
-            }
-            return;
-        }
-        if !durable || ends {
-            self.publish_will(&key);
+        if !goes_on && (!durable || ends) {
             self.remove_session(id); // [MQTT-3.1.2-6], [MQTT-3.1.2-23] of MQTT 5
             return;
         }
-        if !delayed {
+        if !goes_on {
+            self.give_back(id);
+        }
+        // Of a client that is back already no delay comes to its end.
+        if self.state.wills.get(&key).is_some_and(|will| will.delay_s == 0) {
             self.publish_will(&key);
+        }
+        if goes_on {
+            return;
         }
         let queue = self.state.queue(attachment.queue).expect("a session owns a queue");
         let (at, horizon) = (self.now.wall, queue.sent_to());

@@ -184,8 +184,7 @@ impl Broker {
     pub(crate) fn expire_entry(&mut self, queue: QueueId, position: QueuePosition) {
         let Some(found) = self.state.queue(queue).filter(|queue| position >= queue.sent_to()) else { return };
         let Some(entry) = found.find(position).filter(|entry| entry.stage == Stage::Queued) else { return };
-        self.commit(Record::Settled { queue, position });
-        self.return_loan(queue, position);
+        self.settle_entry(queue, position);
         self.counters.expired += 1;
         let (message, reason) = (Some(entry.message), DropReason::Expired);
         self.message_event(|| Event::Dropped { message, queue, reason });

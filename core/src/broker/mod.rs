@@ -94,8 +94,6 @@ pub struct Broker {
     /// Connections with something to send.
     to_send: Vec<ConnectionId>,
     subscribers: Vec<Subscriber>,
-    /// Whether the message that was published last went to nobody.
-    pub(crate) found_nobody: bool,
     /// `Work::Bury` is in the list.
     burying: bool,
     memory_full: bool,
@@ -171,7 +169,6 @@ impl Broker {
             transacting: false,
             to_send: Vec::new(),
             subscribers: Vec::new(),
-            found_nobody: false,
             burying: false,
             memory_full: false,
             publishers_held: false,

@@ -12,6 +12,7 @@ use crate::mqtt::packet::{PacketId, QoS};
 use crate::mqtt::presenting::{Manner, Outgoing};
 use crate::queue::Delivery;
 use crate::routing::subscriptions::Subscriber;
+use crate::session::sharing::Member;
 use crate::time::WallTime;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -79,6 +80,11 @@ impl<'a> Publishing<'a> {
         }
     }
 
+    /// Whether it expires.
+    fn expires(&self) -> bool {
+        self.expires_at > WallTime(0)
+    }
+
     fn message(&self, now: WallTime) -> Message {
         let mut message = Message::new(self.origin, self.qos as u8, now, self.parts);
         message.expires_at = self.expires_at;
@@ -89,8 +95,13 @@ impl<'a> Publishing<'a> {
 /// What came of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Published {
-    /// Done; an acknowledgement waits for this record.
-    Stored(Lsn),
+    /// Done.
+    Stored {
+        /// The record that an acknowledgement waits for.
+        lsn: Lsn,
+        /// Somebody gets the message, or will.
+        heard: bool,
+    },
     /// Nothing was done: there is no room now.
     Held,
     /// Nothing was done: a bound was reached.
@@ -176,7 +187,7 @@ impl Broker {
         }
         // What a topic retains, or does not retain, may be known and not durable yet.
         let mut wait = if publishing.retain { retained_lsn(self, vhost, topic) } else { Lsn::NONE };
-        self.found_nobody = plain && route.at_most_once.is_empty() && route.passed_by.is_empty();
+        let heard = !plain || !route.at_most_once.is_empty() || !route.passed_by.is_empty();
         let Route { recipients, sessions, queues, at_most_once, dropped, passed_by } = route;
         if !plain {
             wait = wait.max(self.store(&publishing, recipients, retain, dropped));
@@ -189,7 +200,7 @@ impl Broker {
         self.send_at_most_once(&publishing, at_most_once);
         self.serve(sessions);
         self.serve_queues(&queues);
-        Published::Stored(wait)
+        Published::Stored { lsn: wait, heard }
     }
 
     fn refused(&mut self, rule: &'static str) -> Published {
@@ -218,8 +229,7 @@ impl Broker {
                 route.at_most_once.push(Hearer { session: *session, retain, shares: None });
                 continue;
             }
-            let expires = publishing.expires_at > WallTime(0);
-            let delivery = Delivery { expires, ..Delivery::to_subscriber(qos, retain) };
+            let delivery = Delivery::to_subscriber(qos, retain, publishing.expires());
             outcome = outcome.and(self.route_to_queue(*session, delivery, None, publishing, &mut route));
         }
         for subscriber in found.iter().filter(|subscriber| subscriber.is_group) {
@@ -258,7 +268,7 @@ impl Broker {
         let delivery = Delivery {
             qos: publishing.qos.min(QoS::AtLeastOnce),
             retain: false,
-            expires: publishing.expires_at > WallTime(0),
+            expires: publishing.expires(),
             transient: survives && !durable,
         };
         let position = self.state.queue(lane).expect("a declared queue has its lanes").next();
@@ -275,26 +285,27 @@ impl Broker {
         route: &mut Route,
     ) -> Result<(), &'static str> {
         let qos = publishing.qos.min(group.qos);
+        let as_published = |member: &Member| publishing.retain && member.subscription.retain_as_published;
         if qos == QoS::AtMostOnce {
             if let Some(member) = self.next_member(group.session, qos) {
-                let retain = publishing.retain && member.subscription.retain_as_published;
+                self.end_turn(group.session, &member);
+                let retain = as_published(&member);
                 let shares = Some(member.subscription);
                 route.at_most_once.push(Hearer { session: member.session, retain, shares });
             }
             return Ok(());
         }
-        let expires = publishing.expires_at > WallTime(0);
-        let delivery = Delivery { expires, ..Delivery::to_subscriber(qos, publishing.retain) };
         // Straight into the queue of a member that does not get it otherwise as well.
-        if let Some(member) = self.goes_straight(group.session, qos) {
+        if let Some(member) = self.goes_straight_to(group.session, qos) {
             let queue = self.state.session(member.session).map(|session| session.queue);
             if !route.recipients.iter().any(|recipient| Some(recipient.queue) == queue) {
-                let retain = publishing.retain && member.subscription.retain_as_published;
-                let delivery = Delivery { qos: qos.min(member.subscription.qos), retain, ..delivery };
-                let group = Some(group.session);
-                return self.route_to_queue(member.session, delivery, group, publishing, route);
+                self.end_turn(group.session, &member);
+                let (qos, retain) = (qos.min(member.subscription.qos), as_published(&member));
+                let delivery = Delivery::to_subscriber(qos, retain, publishing.expires());
+                return self.route_to_queue(member.session, delivery, Some(group.session), publishing, route);
             }
         }
+        let delivery = Delivery::to_subscriber(qos, publishing.retain, publishing.expires());
         self.route_to_queue(group.session, delivery, None, publishing, route)
     }
 
@@ -490,12 +501,13 @@ impl Broker {
     ) {
         self.pieces += 1;
         let Hearer { session, retain, shares } = *hearer;
+        let Some(attachment) = self.attachments.get(&session) else { return };
+        let (id, queue) = (attachment.connection, attachment.queue);
         let identifiers = match shares {
+            _ if self.connections[&id].terms().is_none() => Vec::new(),
             Some(subscription) => subscription.identifiers().to_vec(),
             None => self.identifiers_of(session, message.topic),
         };
-        let Some(attachment) = self.attachments.get(&session) else { return };
-        let (id, queue) = (attachment.connection, attachment.queue);
         let connection = self.connections.get_mut(&id).expect("an attachment has a connection");
         if !connection.client.as_ref().is_some_and(|client| client.accepted) {
             return; // before its CONNACK there is nobody to deliver to

@@ -1,6 +1,6 @@
 //! The end, as asked for: held answers are flushed, connections closed with their wills, everything synced.
 
-use super::{Broker, Ending, Stage};
+use super::{Broker, Stage};
 use crate::ids::ConnectionId;
 use crate::mqtt::packet::ReasonCode;
 use crate::output::{CloseKind, Halt};
@@ -39,9 +39,8 @@ impl Broker {
         let mut open: Vec<ConnectionId> = self.connections.keys().copied().collect();
         open.sort_unstable();
         for id in open {
-            self.say_goodbye(id, ReasonCode::ServerShuttingDown, "the broker shuts down");
-            let reason = self.reason(id, CloseKind::Normal, "", "the broker shuts down".into());
-            self.end(id, Ending::Ordered(reason));
+            let text = "the broker shuts down".into();
+            self.dismiss(id, ReasonCode::ServerShuttingDown, CloseKind::Normal, "", text);
         }
     }
 }

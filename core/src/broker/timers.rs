@@ -112,8 +112,6 @@ impl Broker {
             return self.set_timer(id, at, Why::KeepAlive);
         }
         let text = "silent for one and a half times its keep-alive";
-        self.say_goodbye(id, ReasonCode::KeepAliveTimeout, text);
-        let reason = self.reason(id, CloseKind::Lost, "[MQTT-3.1.2-24]", text.into());
-        self.end(id, Ending::Ordered(reason));
+        self.dismiss(id, ReasonCode::KeepAliveTimeout, CloseKind::Lost, "[MQTT-3.1.2-24]", text.into());
     }
 }

@@ -2,7 +2,6 @@
 
 use super::packet::{AckKind, PacketId, QoS, ReasonCode};
 use crate::broker::Broker;
-use crate::durable::record::Record;
 use crate::event::Event;
 use crate::ids::{ConnectionId, Lsn, QueueId, SessionId};
 use crate::marks::reached;
@@ -29,8 +28,7 @@ impl Broker {
             }
             (AckKind::PubRec, Some((QoS::ExactlyOnce, Stage::Queued, entry))) => {
                 let position = entry.position;
-                let lsn = self.commit(Record::Releasing { queue, position });
-                self.return_loan(queue, position);
+                let lsn = self.release_entry(queue, position);
                 self.acknowledge(id, AckKind::PubRel, packet_id, lsn);
             }
             (AckKind::PubRec, Some((QoS::ExactlyOnce, _, entry))) => {
@@ -65,14 +63,11 @@ impl Broker {
         let sent = found.filter(|entry| entry.position < sent_to && entry.delivery.qos == QoS::ExactlyOnce);
         let wait = match sent.map(|entry| (entry.stage, entry)) {
             Some((Stage::Queued, Entry { position, .. })) if failed => {
-                self.commit(Record::Settled { queue: queue_id, position });
-                return self.return_loan(queue_id, position);
+                return self.settle_entry(queue_id, position);
             }
             Some((Stage::Queued, Entry { position, .. })) => {
                 reached!("early PUBREC");
-                let lsn = self.commit(Record::Releasing { queue: queue_id, position });
-                self.return_loan(queue_id, position);
-                lsn
+                self.release_entry(queue_id, position)
             }
             Some((Stage::Releasing | Stage::Settled, entry)) => queue.recorded_by(&entry),
             // Not known (any more): the subscriber is helped to forget it, too.
@@ -94,8 +89,7 @@ impl Broker {
 
     fn settle(&mut self, session: SessionId, queue: QueueId, entry: &Entry) {
         let (message, position) = (entry.message, entry.position);
-        self.commit(Record::Settled { queue, position });
-        self.return_loan(queue, position);
+        self.settle_entry(queue, position);
         self.message_event(|| Event::Acknowledged { message, queue, position });
         let attachment = self.attachments.get_mut(&session).expect("who acknowledges is attached");
         attachment.in_flight -= 1;

@@ -233,9 +233,8 @@ impl Broker {
     /// Closes because the peer broke a rule. [MQTT-4.8.0-1]
     pub(crate) fn violated(&mut self, id: ConnectionId, violation: Violation) {
         self.counters.protocol_errors += 1;
-        self.say_goodbye(id, violation.code(), violation.text());
-        let reason = self.reason(id, CloseKind::ProtocolError, violation.clause(), violation.text().into());
-        self.end(id, Ending::Ordered(reason));
+        let (code, kind) = (violation.code(), CloseKind::ProtocolError);
+        self.dismiss(id, code, kind, violation.clause(), violation.text().into());
     }
 
     /// Refuses a CONNECT of MQTT 5 that breaks a rule. [MQTT-3.1.4-1]
@@ -246,9 +245,9 @@ impl Broker {
 
     /// Tells a client of MQTT 5 why its connection ends now; not before its CONNACK. [MQTT-3.14.0-1]
     pub(crate) fn say_goodbye(&mut self, id: ConnectionId, code: ReasonCode, words: &str) {
-        let client = self.connections.get(&id).and_then(|connection| connection.client.as_ref());
-        let terms = client.filter(|client| client.accepted).and_then(|client| client.terms.as_ref());
-        if let Some(terms) = terms {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let accepted = connection.client.as_ref().is_some_and(|client| client.accepted);
+        if let Some(terms) = connection.terms().filter(|_| accepted) {
             let bytes = disconnect::encode(code, words, terms.maximum_packet_bytes);
             self.send(id, &bytes);
         }
@@ -256,8 +255,20 @@ impl Broker {
 
     /// Closes because the peer went over a limit.
     pub(crate) fn over_limit(&mut self, id: ConnectionId, code: ReasonCode, text: Cow<'static, str>) {
+        self.dismiss(id, code, CloseKind::Limit, "", text);
+    }
+
+    /// Closes, and says why.
+    pub(crate) fn dismiss(
+        &mut self,
+        id: ConnectionId,
+        code: ReasonCode,
+        kind: CloseKind,
+        clause: &'static str,
+        text: Cow<'static, str>,
+    ) {
         self.say_goodbye(id, code, &text);
-        let reason = self.reason(id, CloseKind::Limit, "", text);
+        let reason = self.reason(id, kind, clause, text);
         self.end(id, Ending::Ordered(reason));
     }
 
@@ -275,15 +286,16 @@ impl Broker {
         wait: Lsn,
         reason: ReasonCode,
     ) {
-        match self.speaks(id, ProtocolLevel::V5) && reason != ReasonCode::Success {
+        match reason != ReasonCode::Success && self.level_of(id) == ProtocolLevel::V5 {
             true => self.reply(id, wait, Reply::Long(Box::new(kind.encode_with(packet_id, reason)))),
             false => self.acknowledge(id, kind, packet_id, wait),
         }
     }
 
-    /// Whether the client speaks this version.
-    pub(crate) fn speaks(&self, id: ConnectionId, level: ProtocolLevel) -> bool {
-        self.connections.get(&id).and_then(|c| c.client.as_ref()).is_some_and(|client| client.level == level)
+    /// The version that the client speaks.
+    pub(super) fn level_of(&self, id: ConnectionId) -> ProtocolLevel {
+        let client = self.connections.get(&id).and_then(|connection| connection.client.as_ref());
+        client.map_or(ProtocolLevel::V3_1_1, |client| client.level)
     }
 
     /// A reason with the client's name.

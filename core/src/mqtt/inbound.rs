@@ -20,9 +20,9 @@ use crate::durable::record::Record;
 use crate::ids::{ConnectionId, Lsn, SessionId};
 use crate::marks::reached;
 use crate::time::WallTime;
-use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use bytes::Bytes;
 
 impl Broker {
@@ -34,10 +34,24 @@ impl Broker {
         publish: &Publish<'_>,
         packet: impl FnOnce() -> Bytes,
     ) {
-        let Some(name) = self.topic_name(id, publish) else { return };
-        let topic = TopicName::new(&name).expect("it is valid, or was when its alias was set");
-        let publish = &Publish { topic: Some(topic), ..publish.clone() };
-        if !self.admit_publish(id, session, publish, &name) {
+        let Some(alias) = publish.properties.topic_alias else {
+            return self.on_publish_to_topic(id, session, publish, packet);
+        };
+        let Some(name) = self.name_of_alias(id, alias, publish.topic) else { return };
+        let topic = TopicName::new(&name).expect("it was valid when its alias was set");
+        let publish = Publish { topic: Some(topic), ..publish.clone() };
+        // What the alias stands for may have changed when a parked packet has its turn.
+        self.on_publish_to_topic(id, session, &publish, || publish.encode().into());
+    }
+
+    fn on_publish_to_topic(
+        &mut self,
+        id: ConnectionId,
+        session: SessionId,
+        publish: &Publish<'_>,
+        packet: impl FnOnce() -> Bytes,
+    ) {
+        if !self.admit_publish(id, session, publish) {
             return;
         }
         if self.is_repetition(id, session, publish) {
@@ -47,49 +61,40 @@ impl Broker {
             return;
         }
         if self.has_to_queue(id, publish) || !self.try_publish(id, session, publish) {
-            let packet = match publish.properties.topic_alias {
-                // What the alias stands for may have changed when its turn comes.
-                Some(_) => publish.encode().into(),
-                None => packet(),
-            };
-            self.park(id, packet);
+            self.park(id, packet());
         }
     }
 
-    /// Where the message goes; none: its alias stands for nothing, and the connection has been closed.
-    fn topic_name<'a>(&mut self, id: ConnectionId, publish: &Publish<'a>) -> Option<Cow<'a, str>> {
-        let terms = self.connections.get_mut(&id).and_then(|connection| connection.client.as_mut());
-        let terms = terms.and_then(|client| client.terms.as_mut());
-        let mut fault = Violation::TopicAlias;
-        let name = match (publish.topic, publish.properties.topic_alias) {
-            (Some(topic), None) => Some(Cow::Borrowed(topic.as_str())),
-            (Some(topic), Some(alias)) => {
-                let valid = terms.is_some_and(|terms| terms.set_alias(alias, topic.as_str()));
-                valid.then_some(Cow::Borrowed(topic.as_str()))
-            }
-            (None, alias) => {
-                let alias = alias.unwrap_or(0);
-                if terms.as_ref().is_some_and(|terms| terms.takes_alias(alias)) {
-                    fault = Violation::TopicAliasUnknown;
-                }
-                let topic = terms.and_then(|terms| terms.topic_of(alias));
-                topic.map(|topic| Cow::Owned(String::from(&*topic)))
-            }
-        };
+    /// What the client's alias stands for, from now on `topic` if there is one; none: nothing, and the connection has been
+    /// closed. [MQTT-3.3.2-8], [MQTT-3.3.2-9]
+    fn name_of_alias(
+        &mut self,
+        id: ConnectionId,
+        alias: u16,
+        topic: Option<TopicName<'_>>,
+    ) -> Option<Arc<str>> {
+        let terms = self.connections.get_mut(&id)?.terms_mut()?;
+        if !terms.takes_alias(alias) {
+            self.violated(id, Violation::TopicAlias);
+            return None;
+        }
+        if let Some(topic) = topic {
+            terms.set_alias(alias, topic.as_str());
+        }
+        let name = terms.topic_of(alias);
         if name.is_none() {
-            self.violated(id, fault); // [MQTT-3.3.2-8], [MQTT-3.3.2-9]
+            self.violated(id, Violation::TopicAliasUnknown);
         }
         name
     }
 
     /// Whether a client of MQTT 5 keeps to Receive Maximum; otherwise the connection has been closed. [MQTT-3.3.4-8]
     fn admit_one_more(&mut self, id: ConnectionId, publish: &Publish<'_>) -> bool {
-        let most = self.settings.limits.received_ids;
-        let terms = self.connections.get_mut(&id).and_then(|connection| connection.client.as_mut());
-        let Some(terms) = terms.and_then(|client| client.terms.as_mut()) else { return true };
         if publish.delivery == Delivery::AtMostOnce {
             return true;
         }
+        let most = self.settings.limits.received_ids;
+        let Some(terms) = self.connections.get_mut(&id).and_then(|c| c.terms_mut()) else { return true };
         terms.unacknowledged += 1;
         let within = terms.unacknowledged <= most;
         if !within {
@@ -123,15 +128,9 @@ impl Broker {
     }
 
     /// Whether it is within the limits; otherwise the connection has been closed.
-    fn admit_publish(
-        &mut self,
-        id: ConnectionId,
-        session: SessionId,
-        publish: &Publish<'_>,
-        topic: &str,
-    ) -> bool {
+    fn admit_publish(&mut self, id: ConnectionId, session: SessionId, publish: &Publish<'_>) -> bool {
         self.counters.received += 1;
-        if !self.topic_is_within_limits(id, topic) {
+        if !self.topic_is_within_limits(id, publish.name()) {
             return false;
         }
         if let Delivery::ExactlyOnce(packet_id) = publish.delivery {
@@ -171,7 +170,7 @@ impl Broker {
             Delivery::AtLeastOnce(_) | Delivery::AtMostOnce => None,
         };
         let vhost = self.state.session(session).expect("a client has a session").vhost;
-        let (topic, qos) = (publish.topic.map_or("", TopicName::as_str), publish.delivery.qos());
+        let (topic, qos) = (publish.name(), publish.delivery.qos());
         let expiry = publish.properties.expiry_s.map(|seconds| u64::from(seconds) * 1000);
         let properties = publish.properties.forwarded();
         let published = self.publish(Publishing {
@@ -188,11 +187,11 @@ impl Broker {
         };
         match published {
             Published::Held => return false,
-            Published::Stored(lsn) if self.found_nobody => {
+            Published::Stored { lsn, heard: false } => {
                 self.acknowledge_with(id, kind, packet_id, lsn, ReasonCode::NoMatchingSubscribers);
             }
-            Published::Stored(lsn) => self.acknowledge(id, kind, packet_id, lsn),
-            Published::Refused(_) if self.speaks(id, ProtocolLevel::V5) => {
+            Published::Stored { lsn, .. } => self.acknowledge(id, kind, packet_id, lsn),
+            Published::Refused(_) if self.level_of(id) == ProtocolLevel::V5 => {
                 // The identifier is free again: a PUBREC that refuses ends it. [MQTT-4.3.3-9]
                 self.acknowledge_with(id, kind, packet_id, Lsn::NONE, ReasonCode::QuotaExceeded);
             }

@@ -68,8 +68,7 @@ impl Connection {
     ) -> bool {
         let Manner { delivery, dup, retain, identifiers } = *manner;
         let (topic, body) = (message.topic.as_bytes(), message.body);
-        let terms = self.client.as_mut().and_then(|client| client.terms.as_mut());
-        let Some(terms) = terms else {
+        let Some(terms) = self.client.as_mut().and_then(|client| client.terms.as_mut()) else {
             self.send.write(topic.len() + body.len() + 16, |out| {
                 publish::put_header(out, topic, delivery, dup, retain, body.len());
             });

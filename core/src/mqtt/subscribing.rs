@@ -110,11 +110,6 @@ impl Broker {
         put_codes(&mut unsuback, UNSUBACK, unsubscribe.packet_id, &codes, ProtocolLevel::V5);
         self.reply(id, wait, Reply::Long(unsuback.into()));
     }
-
-    pub(super) fn level_of(&self, id: ConnectionId) -> ProtocolLevel {
-        let client = self.connections.get(&id).and_then(|connection| connection.client.as_ref());
-        client.map_or(ProtocolLevel::V3_1_1, |client| client.level)
-    }
 }
 
 fn is_shared(filter: &str) -> bool {

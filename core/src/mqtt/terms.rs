@@ -44,13 +44,9 @@ impl Terms {
         (1..=self.aliases_in_maximum).contains(&alias)
     }
 
-    /// From now on the client's alias stands for this topic. False: it is 0 or too large.
-    pub fn set_alias(&mut self, alias: u16, topic: &str) -> bool {
-        let valid = self.takes_alias(alias);
-        if valid {
-            self.aliases_in.insert(alias, topic.into());
-        }
-        valid
+    /// From now on the client's alias, one that it may use, stands for this topic.
+    pub fn set_alias(&mut self, alias: u16, topic: &str) {
+        self.aliases_in.insert(alias, topic.into());
     }
 
     /// What the client's alias stands for.

@@ -62,7 +62,7 @@ impl Broker {
             ..Publishing::of_mqtt(vhost, &topic, will.content.properties(), will.content.body(), qos)
         });
         match published {
-            Published::Stored(lsn) => {
+            Published::Stored { lsn, .. } => {
                 reached!("will published");
                 self.held_wills.remove(key);
                 self.note_departure(key, lsn);

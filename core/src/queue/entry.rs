@@ -43,8 +43,8 @@ pub struct Delivery {
 
 impl Delivery {
     /// For the subscriber of a topic.
-    pub fn to_subscriber(qos: QoS, retain: bool) -> Delivery {
-        Delivery { qos, retain, expires: false, transient: false }
+    pub fn to_subscriber(qos: QoS, retain: bool, expires: bool) -> Delivery {
+        Delivery { qos, retain, expires, transient: false }
     }
 
     pub(crate) fn to_byte(self) -> u8 {

@@ -114,21 +114,20 @@ impl Subscriptions {
         self.count == 0
     }
 
-    /// Appends every subscriber of `topic` to `found`: once a session, with the highest QoS of its matching
+    /// Puts every subscriber of `topic` into `found`, which is empty: once a session, with the highest QoS of its matching
     /// subscriptions [MQTT-3.3.5-1], in the order of the sessions. `publisher` is the session that published it.
     pub fn find(&self, topic: &str, publisher: Option<SessionId>, found: &mut Vec<Subscriber>) {
-        let from = found.len();
         let mut lists = 0;
         self.walk_all(topic, &mut |list| {
             found.extend_from_slice(list);
             lists += 1;
         });
         // [MQTT-3.8.3-3] of MQTT 5: No Local.
-        if publisher.is_some() && found[from..].iter().any(|s| s.no_local && publisher == Some(s.session)) {
+        if publisher.is_some() {
             found.retain(|subscriber| !(subscriber.no_local && publisher == Some(subscriber.session)));
         }
         if lists > 1 {
-            merge(found, from);
+            merge(found);
         }
     }
 
@@ -292,12 +291,12 @@ fn hand_out(list: &[Subscriber], take: &mut impl FnMut(&[Subscriber])) {
 }
 
 /// Leaves one entry of each session: with the highest QoS, with RETAIN as published if any of them wants that.
-fn merge(found: &mut Vec<Subscriber>, from: usize) {
-    found[from..].sort_unstable_by_key(|subscriber| (subscriber.session, subscriber.qos));
-    let mut kept = from;
-    for index in from..found.len() {
+fn merge(found: &mut Vec<Subscriber>) {
+    found.sort_unstable_by_key(|subscriber| (subscriber.session, subscriber.qos));
+    let mut kept = 0;
+    for index in 0..found.len() {
         let subscriber = found[index];
-        if kept > from && found[kept - 1].session == subscriber.session {
+        if kept > 0 && found[kept - 1].session == subscriber.session {
             let retain_as_published = found[kept - 1].retain_as_published || subscriber.retain_as_published;
             found[kept - 1] = Subscriber { retain_as_published, ..subscriber };
         } else {

@@ -18,6 +18,7 @@ use crate::mqtt::packet::publish::Delivery;
 use crate::mqtt::packet::{AckKind, PacketId, QoS};
 use crate::mqtt::presenting::{Manner, Outgoing};
 use crate::queue::{Entry, Stage};
+use alloc::vec::Vec;
 
 /// Packet identifiers: 1 to 65,535.
 const PACKET_IDS: u64 = 65_535;
@@ -44,6 +45,8 @@ enum Next {
     Expire(QueuePosition),
     /// This has to be durable first.
     Wait(Lsn),
+    /// It is a group's: its members have the connections.
+    OfGroup,
     /// Nothing now; an acknowledgement, room to send or a message goes on.
     Nothing,
 }
@@ -51,12 +54,6 @@ enum Next {
 impl Broker {
     /// Delivers what can be delivered now, or a turn's worth of it.
     pub(crate) fn pump(&mut self, session: SessionId) {
-        if !self.attachments.contains_key(&session) {
-            if self.is_group(session) {
-                self.serve_group(session);
-            }
-            return;
-        }
         for _ in 0..self.settings.limits.turn_work {
             match self.next_delivery(session) {
                 Next::Publish(entry, redelivered) => self.deliver(session, &entry, redelivered),
@@ -69,6 +66,7 @@ impl Broker {
                     self.expire_entry(queue, position);
                 }
                 Next::Wait(lsn) => return self.deliveries_wait(session, lsn),
+                Next::OfGroup => return self.serve_group(session),
                 Next::Nothing => return self.wake_groups_of(session),
             }
         }
@@ -76,16 +74,16 @@ impl Broker {
     }
 
     fn next_delivery(&mut self, session: SessionId) -> Next {
-        let Some(attachment) = self.attachments.get(&session) else { return Next::Nothing };
+        let Some(attachment) = self.attachments.get(&session) else {
+            return if self.is_group(session) { Next::OfGroup } else { Next::Nothing };
+        };
         let connection = &self.connections[&attachment.connection];
         let limits = &self.settings.limits;
         // No delivery before its CONNACK has left.
         if !connection.client.as_ref().is_some_and(|client| client.accepted) {
             return Next::Nothing;
         }
-        let terms = connection.client.as_ref().and_then(|client| client.terms.as_ref());
-        let window = terms.map_or(usize::MAX, |terms| terms.receive_maximum); // [MQTT-3.3.4-9]
-        if attachment.in_flight >= limits.inflight.min(window) {
+        if attachment.in_flight >= connection.window(limits) {
             reached!("window full");
             return Next::Nothing;
         }
@@ -167,10 +165,9 @@ impl Broker {
         let (id, queue_id) = (attachment.connection, attachment.queue);
         let message = self.state.messages.message(entry.message).expect("it was just there");
         let topic = message.topic();
-        let group = self.state.queue(queue_id).and_then(|queue| queue.group_of(entry.position));
-        let identifiers = match group {
-            Some(group) => self.identifier_in_group(session, group),
-            None => self.identifiers_of(session, &topic),
+        let identifiers = match self.connections[&id].terms() {
+            Some(_) => self.identifiers_of_entry(session, queue_id, entry.position, &topic),
+            None => Vec::new(),
         };
         let packet_id = packet_id(entry.position);
         let delivery = match entry.delivery.qos {
@@ -210,8 +207,7 @@ impl Broker {
         let attachment = self.attachments.get_mut(&session).expect("a delivery has an attachment");
         attachment.in_flight -= 1;
         let (queue, position) = (attachment.queue, entry.position);
-        self.commit(Record::Settled { queue, position });
-        self.return_loan(queue, position);
+        self.settle_entry(queue, position);
         self.counters.dropped_too_large += 1;
         let (message, reason) = (Some(entry.message), DropReason::TooLarge);
         self.message_event(|| Event::Dropped { message, queue, reason });

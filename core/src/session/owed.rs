@@ -46,8 +46,7 @@ impl Broker {
                 }
             } else {
                 let expires = self.state.messages.find(message).is_some_and(|known| known.expires());
-                let delivery = Delivery { expires, ..Delivery::to_subscriber(qos, true) }; // [MQTT-3.3.1-8]
-                entries.push((next, message, delivery));
+                entries.push((next, message, Delivery::to_subscriber(qos, true, expires))); // [MQTT-3.3.1-8]
                 next = next.plus(1);
             }
         }

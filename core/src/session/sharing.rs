@@ -69,21 +69,18 @@ impl Broker {
         let (durable, vhost) = (session.durable, session.key.vhost.clone());
         let key = ClientKey::of_group(&vhost, &granted.filter);
         let found = self.state.session_of(&key);
-        let is_too_weak = |id: &SessionId| durable && !self.state.is_durable_session(*id);
-        let (group, wait, left) = match found {
-            Some(id) if is_too_weak(&id) => {
-                let left = self.entries_of_group(id);
-                self.remove_session(id);
-                let (group, lsn) = self.open_session(key, durable.then_some(SessionExpiry::Never));
-                self.sharing.replaced.insert(id, group);
-                (group, lsn, left)
-            }
-            Some(id) => (id, self.state.session(id).map_or(Lsn::NONE, |group| group.changed), Vec::new()),
-            None => {
-                let (group, lsn) = self.open_session(key, durable.then_some(SessionExpiry::Never));
-                (group, lsn, Vec::new())
-            }
+        let too_weak = found.filter(|id| durable && !self.state.is_durable_session(*id));
+        let left = too_weak.map_or(Vec::new(), |id| self.entries_of_group(id));
+        if let Some(id) = too_weak {
+            self.remove_session(id);
+        }
+        let (group, wait) = match found.filter(|_| too_weak.is_none()) {
+            Some(id) => (id, self.state.session(id).map_or(Lsn::NONE, |group| group.changed)),
+            None => self.open_session(key, durable.then_some(SessionExpiry::Never)),
         };
+        if let Some(id) = too_weak {
+            self.sharing.replaced.insert(id, group);
+        }
         let known = self.state.session(group).and_then(|group| group.subscriptions.get(filter.as_str()));
         let qos = granted.subscription.qos.max(known.map_or(QoS::AtMostOnce, |known| known.qos));
         if known.is_some_and(|known| known.qos == qos) {
@@ -172,8 +169,8 @@ impl Broker {
         self.state.session(session).is_some_and(|session| session.key.group().is_some())
     }
 
-    /// The next member that can take a message of this QoS, and its turn is over then.
-    pub(crate) fn next_member(&mut self, group: SessionId, qos: QoS) -> Option<Member> {
+    /// The next member that can take a message of this QoS.
+    pub(crate) fn next_member(&self, group: SessionId, qos: QoS) -> Option<Member> {
         let session = self.state.session(group)?;
         let filter = session.key.group()?;
         let members = self.state.vhosts[session.vhost].groups.get(filter)?;
@@ -182,45 +179,42 @@ impl Broker {
         let mut in_turn = members[from..].iter().chain(&members[..from]);
         let found = *in_turn.find(|member| self.can_take(**member, qos))?;
         let subscription = *self.state.session(found)?.subscriptions.get(filter)?;
-        self.sharing.groups.entry(group).or_default().last = found;
         Some(Member { session: found, subscription })
+    }
+
+    /// The member gets a message of the group: others are next.
+    pub(crate) fn end_turn(&mut self, group: SessionId, member: &Member) {
+        self.sharing.groups.entry(group).or_default().last = member.session;
     }
 
     /// Whether a member is there and has room in its window, beside what waits in its queue.
     fn can_take(&self, member: SessionId, qos: QoS) -> bool {
         let Some(attachment) = self.attachments.get(&member) else { return false };
         let connection = &self.connections[&attachment.connection];
-        let Some(client) = connection.client.as_ref().filter(|client| client.accepted) else { return false };
         let limits = &self.settings.limits;
-        if connection.send.unsent() >= limits.unsent_bytes {
+        let accepted = connection.client.as_ref().is_some_and(|client| client.accepted);
+        if !accepted || connection.send.unsent() >= limits.unsent_bytes {
             return false;
         }
         if qos == QoS::AtMostOnce {
             return true;
         }
-        let window = client.terms.as_ref().map_or(usize::MAX, |terms| terms.receive_maximum);
         let queue = self.state.queue(attachment.queue).expect("an attached session has a queue");
         let waiting = queue.next().0.saturating_sub(attachment.cursor.0) as usize;
-        attachment.in_flight + waiting < limits.inflight.min(window)
+        attachment.in_flight + waiting < connection.window(limits)
     }
 
-    /// Whether a message may go straight to a member: nothing waits, and the member's queue keeps what the group's would.
-    pub(crate) fn goes_straight(&mut self, group: SessionId, qos: QoS) -> Option<Member> {
+    /// The member that a message may go straight to: nothing waits, and its queue keeps what the group's would.
+    pub(crate) fn goes_straight_to(&self, group: SessionId, qos: QoS) -> Option<Member> {
         let session = self.state.session(group)?;
         let (durable, queue) = (session.durable, self.state.queue(session.queue)?);
         let lent = self.sharing.groups.get(&group).map_or(0, |group| group.lent.len());
         if queue.len() > lent {
             return None;
         }
-        let before = self.sharing.groups.get(&group).map_or(SessionId(0), |group| group.last);
         let member = self.next_member(group, qos)?;
         let keeps = !durable || self.state.is_durable_session(member.session);
-        if !keeps || member.subscription.qos == QoS::AtMostOnce {
-            // Its turn has not been.
-            self.sharing.groups.entry(group).or_default().last = before;
-            return None;
-        }
-        Some(member)
+        (keeps && member.subscription.qos > QoS::AtMostOnce).then_some(member)
     }
 
     /// Gives out what the group has, as far as members have room.
@@ -237,6 +231,7 @@ impl Broker {
                 self.sharing.waiting.insert(group);
                 return;
             };
+            self.end_turn(group, &member);
             self.pieces += 1;
             if !self.give_to_member(group, &entry, &member) {
                 return;
@@ -301,8 +296,21 @@ impl Broker {
         true
     }
 
-    /// A member's entry is done with, or its client has taken it over: it leaves the group's queue as well, if it was lent.
-    pub(crate) fn return_loan(&mut self, queue: QueueId, position: QueuePosition) {
+    /// A session is done with an entry of its queue.
+    pub(crate) fn settle_entry(&mut self, queue: QueueId, position: QueuePosition) {
+        self.commit(Record::Settled { queue, position });
+        self.return_loan(queue, position);
+    }
+
+    /// A session's client has taken an entry over (PUBREC); the record that says so.
+    pub(crate) fn release_entry(&mut self, queue: QueueId, position: QueuePosition) -> Lsn {
+        let lsn = self.commit(Record::Releasing { queue, position });
+        self.return_loan(queue, position);
+        lsn
+    }
+
+    /// What the member has, or is done with, leaves the group's queue as well, if it was lent.
+    fn return_loan(&mut self, queue: QueueId, position: QueuePosition) {
         let Some((group, at)) = self.sharing.borrowed.remove(&(queue, position)) else { return };
         let Some(sharing) = self.sharing.groups.get_mut(&group) else { return };
         sharing.lent.remove(&at);
@@ -347,8 +355,21 @@ impl Broker {
         }
     }
 
-    /// The identifier of the member's subscription to the group.
-    pub(crate) fn identifier_in_group(&self, member: SessionId, group: SessionId) -> Vec<u32> {
+    /// The identifiers of the subscriptions that brought an entry into a session's queue. [MQTT-3.3.4-3..5]
+    pub(crate) fn identifiers_of_entry(
+        &self,
+        session: SessionId,
+        queue: QueueId,
+        position: QueuePosition,
+        topic: &str,
+    ) -> Vec<u32> {
+        match self.state.queue(queue).and_then(|queue| queue.group_of(position)) {
+            Some(group) => self.identifier_in_group(session, group),
+            None => self.identifiers_of(session, topic),
+        }
+    }
+
+    fn identifier_in_group(&self, member: SessionId, group: SessionId) -> Vec<u32> {
         let group = self.sharing.replaced.get(&group).copied().unwrap_or(group);
         let filter = self.state.session(group).and_then(|group| group.key.group());
         let member = self.state.session(member);

@@ -9,13 +9,13 @@ show what is meant to be the same; COMMAND takes queues and exchanges away betwe
 """
 
 import argparse
-import io
-import logging
 import os
 import sys
-import unittest
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from broker import Target
+from common.running import add_arguments, run
 
 MODULES = "patterns publishing declaring delivery leaving connecting durability delaying bridge reports tools aio celery_tasks javascript"
 
@@ -25,23 +25,13 @@ def main():
     parser.add_argument("binary", nargs="?")
     parser.add_argument("--rabbitmq")
     parser.add_argument("--forget")
-    parser.add_argument("-k", action="append")
-    parser.add_argument("-v", action="store_true")
+    add_arguments(parser)
     given = parser.parse_args()
     if bool(given.binary) == bool(given.rabbitmq):
         parser.error("name the binary, or a RabbitMQ")
     Target.binary = given.binary and os.path.abspath(given.binary)
     Target.rabbitmq, Target.forget = given.rabbitmq, given.forget
-    logging.disable(logging.CRITICAL)  # pika tells of every channel that a test has closed
-    loader = unittest.TestLoader()
-    loader.testNamePatterns = given.k and [f"*{word}*" for word in given.k]
-    suite = loader.loadTestsFromNames(MODULES.split())
-    stream = sys.stderr if given.v else io.StringIO()
-    result = unittest.TextTestRunner(stream, verbosity=2 if given.v else 0).run(suite)
-    if not result.wasSuccessful():
-        sys.exit(stream.getvalue() if not given.v else 1)
-    if result.testsRun == 0:
-        sys.exit("no test has run")
+    run(MODULES, given)
 
 
 main()

@@ -1,18 +1,15 @@
 """The broker under test, and what every test needs of it."""
 
 import os
-import shutil
 import signal
-import socket
 import subprocess
-import tempfile
 import time
 import unittest
 
 import pika
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
-PATIENCE = 10
+from common.process import PATIENCE, Process, free_port
 
 
 class Target:
@@ -25,66 +22,30 @@ class Target:
     forget = None
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Vowmq:
-    """The real binary on a directory of its own."""
+class Vowmq(Process):
+    """The real binary."""
 
     def __init__(self, *settings):
-        self.directory = tempfile.mkdtemp()
-        self.write(settings)
+        self.settings = settings
         self.port, self.mqtt_port = free_port(), free_port()
-        self.start()
+        super().__init__()
 
-    def write(self, settings):
+    def write(self):
         with open(os.path.join(self.directory, "vowmq.toml"), "w") as file:
-            for setting in settings:
+            for setting in self.settings:
                 name, value = setting.split("=", 1)
                 file.write(f'{name} = "{value}"\n')
+        return file.name
 
     def change(self, *settings):
         """Other settings, while it runs."""
-        self.write(settings)
+        self.settings = settings
+        self.write()
         self.process.send_signal(signal.SIGHUP)
 
     def start(self):
-        with open(os.path.join(self.directory, "log"), "a") as log:
-            self.process = subprocess.Popen(
-                [Target.binary, "--data-dir", os.path.join(self.directory, "store"), "--amqp", f"127.0.0.1:{self.port}"]
-                + ["--mqtt", f"127.0.0.1:{self.mqtt_port}", "--config", os.path.join(self.directory, "vowmq.toml")],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        for line in self.process.stdout:
-            if line.strip() == "ready":
-                return
-        raise AssertionError(f"the broker did not get ready: {self.said()}")
-
-    def said(self):
-        with open(os.path.join(self.directory, "log")) as log:
-            return log.read()
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def restart(self):
-        self.kill()
-        self.start()
-
-    def close(self):
-        self.process.terminate()
-        code = self.process.wait(PATIENCE)
-        self.process.stdout.close()
-        said = self.said()
-        shutil.rmtree(self.directory)
-        assert code == 0 and "panicked" not in said, f"exit code {code} after SIGTERM: {said}"
+        addresses = ("--amqp", f"127.0.0.1:{self.port}", "--mqtt", f"127.0.0.1:{self.mqtt_port}")
+        self.run_vowmq(Target.binary, *addresses, "--config", self.write())
 
 
 class RabbitMQ:

@@ -9,7 +9,6 @@ import pamqp.commands as commands
 import pamqp.frame
 import pamqp.header
 import pamqp.heartbeat
-import pika
 from pamqp.body import ContentBody
 
 from broker import PATIENCE, Case, vowmq_only

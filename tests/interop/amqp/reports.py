@@ -7,7 +7,6 @@ import time
 import pamqp.commands as commands
 import pamqp.frame
 import pamqp.header
-import pika
 from pamqp.body import ContentBody
 
 from broker import vowmq_only

@@ -10,13 +10,13 @@ it departs from the specification a test says so and is left out.
 """
 
 import argparse
-import io
-import logging
 import os
 import sys
-import unittest
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from broker import Target
+from common.running import add_arguments, run
 
 MODULES = (
     "connecting malformed sessions taking_over properties flow aliases options retaining expiring wills acknowledging sharing"
@@ -28,22 +28,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("binary", nargs="?")
     parser.add_argument("--mosquitto", action="store_true")
-    parser.add_argument("-k", action="append")
-    parser.add_argument("-v", action="store_true")
+    add_arguments(parser)
     given = parser.parse_args()
     if bool(given.binary) == given.mosquitto:
         parser.error("name the binary, or ask for Mosquitto")
     Target.binary, Target.mosquitto = given.binary and os.path.abspath(given.binary), given.mosquitto
-    logging.disable(logging.CRITICAL)  # pika and gmqtt tell of every connection that a test has ended
-    loader = unittest.TestLoader()
-    loader.testNamePatterns = given.k and [f"*{word}*" for word in given.k]
-    suite = loader.loadTestsFromNames(MODULES.split())
-    stream = sys.stderr if given.v else io.StringIO()
-    result = unittest.TextTestRunner(stream, verbosity=2 if given.v else 0).run(suite)
-    if not result.wasSuccessful():
-        sys.exit(stream.getvalue() if not given.v else 1)
-    if result.testsRun == 0:
-        sys.exit("no test has run")
+    run(MODULES, given)
 
 
 main()

@@ -3,10 +3,7 @@
 import os
 import queue
 import shutil
-import signal
 import socket
-import subprocess
-import tempfile
 import time
 import unittest
 
@@ -16,9 +13,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from common.process import PATIENCE, Process, free_port
 from wire import Wire, answer
 
-PATIENCE = 10
 FOREVER = 0xFFFFFFFF
 
 
@@ -30,62 +27,20 @@ class Target:
     mosquitto = False
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Broker:
-    """A process on a directory of its own."""
+class Broker(Process):
+    """A broker with its ports."""
 
     def __init__(self):
-        self.directory = tempfile.mkdtemp()
         self.port, self.amqp_port = free_port(), free_port()
-        self.start()
-
-    def said(self):
-        with open(os.path.join(self.directory, "log")) as log:
-            return log.read()
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def restart(self):
-        self.kill()
-        self.start()
-
-    def stop(self):
-        self.process.terminate()
-        code = self.process.wait(PATIENCE)
-        self.process.stdout.close()
-        return code
-
-    def close(self):
-        code = self.process.returncode if self.process.stdout.closed else self.stop()
-        said = self.said()
-        shutil.rmtree(self.directory)
-        assert code == 0 and "panicked" not in said, f"exit code {code} after SIGTERM: {said}"
+        super().__init__()
 
 
 class Vowmq(Broker):
     """The real binary."""
 
     def start(self):
-        with open(os.path.join(self.directory, "log"), "a") as log:
-            self.process = subprocess.Popen(
-                [Target.binary, "--data-dir", os.path.join(self.directory, "store")]
-                + ["--mqtt", f"127.0.0.1:{self.port}", "--amqp", f"127.0.0.1:{self.amqp_port}"],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        for line in self.process.stdout:
-            if line.strip() == "ready":
-                return
-        raise AssertionError(f"the broker did not get ready: {self.said()}")
+        addresses = ("--mqtt", f"127.0.0.1:{self.port}", "--amqp", f"127.0.0.1:{self.amqp_port}")
+        self.run_vowmq(Target.binary, *addresses)
 
 
 class Mosquitto(Broker):
@@ -99,9 +54,7 @@ class Mosquitto(Broker):
         with open(path, "w") as file:
             file.write(f"listener {self.port} 127.0.0.1\nallow_anonymous true\nmax_topic_alias 10\nmax_packet_size 1048576\n")
             file.write(f"user root\npersistence true\npersistence_location {self.directory}/\n")
-        with open(os.path.join(self.directory, "log"), "a") as log:
-            program = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-            self.process = subprocess.Popen([program, "-c", path], stdout=subprocess.PIPE, stderr=log, text=True)
+        self.run(shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", path)
         until = time.monotonic() + PATIENCE
         while True:
             try:

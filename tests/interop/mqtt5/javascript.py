@@ -1,33 +1,15 @@
 """MQTT.js of npm: `mqtt.test.js`, with Node's own test runner."""
 
 import os
-import shutil
-import subprocess
-import tempfile
 
 from broker import Case, Target
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-VERSION = "5.16.0"
+from common.node import NodeTests
 
 
-class Mqttjs(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.directory = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.directory.cleanup)
-        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", f"mqtt@{VERSION}"]
-        subprocess.run(command, cwd=cls.directory.name, check=True, capture_output=True, timeout=300)
-        shutil.copy(os.path.join(HERE, "mqtt.test.js"), cls.directory.name)
+class Mqttjs(NodeTests, Case):
+    package = "mqtt@5.16.0"
+    tests = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mqtt.test.js")
 
     def test_mqttjs(self):
-        given = {"BROKER_URL": f"mqtt://127.0.0.1:{self.broker.port}"} | ({"MOSQUITTO": "yes"} if Target.mosquitto else {})
-        done = subprocess.run(
-            ["node", "--test", "mqtt.test.js"],
-            cwd=self.directory.name,
-            env=os.environ | given,
-            capture_output=True,
-            text=True,
-            timeout=180,
-        )
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        given = {"MOSQUITTO": "yes"} if Target.mosquitto else {}
+        self.run_node(180, BROKER_URL=f"mqtt://127.0.0.1:{self.broker.port}", **given)

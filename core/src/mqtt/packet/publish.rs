@@ -86,12 +86,17 @@ impl<'a> Publish<'a> {
 }
 
 impl Publish<'_> {
+    /// The topic name; empty where an alias stands for it.
+    pub fn name(&self) -> &str {
+        self.topic.map_or("", TopicName::as_str)
+    }
+
     /// The packet of MQTT 5, with its topic and without an alias.
     pub fn encode(&self) -> Vec<u8> {
         let forwarded = self.properties.forwarded();
         let expiry_s = self.properties.expiry_s;
         let says = ToSubscriber { forwarded: &forwarded, expiry_s, ..ToSubscriber::default() };
-        let topic = self.topic.map_or("", TopicName::as_str).as_bytes();
+        let topic = self.name().as_bytes();
         let mut out = Vec::with_capacity(says.packet_bytes(topic, self.delivery, self.payload.len()));
         put_header_v5(&mut out, topic, self.delivery, self.dup, self.retain, &says, self.payload.len());
         out.put_slice(self.payload);
