@@ -325,7 +325,8 @@ impl<'a> Model<'a> {
                 "it was never sent, and is called redelivered".to_owned(),
             );
         }
-        self.drained.push((queue, key, first, link, decided));
+        // What was decided and never left keeps its place in the order of the first time.
+        self.drained.push((queue, key, first && !unseen, link, decided));
         if !no_ack {
             let its = self.link(link);
             its.deliveries.insert(tag, (queue, key, bounded));
@@ -566,7 +567,6 @@ impl<'a> Model<'a> {
             }
         }
         self.known.clear();
-        self.unseen.clear();
         // Numbers start anew where messages that were sent may be gone, and where one that was dropped may be back.
         let goes_on = |plan: &QueuePlan| plan.durable && !plan.may_drop();
         self.first_sent.retain(|(queue, _), _| goes_on(&self.plans[*queue]));

@@ -46,7 +46,9 @@ impl Model<'_> {
                 let message = self.messages.get(key).filter(|message| message.publication.persistent)?;
                 let [queue] = message.publication.queues[..] else { return None };
                 let plan = &self.plans[queue];
-                (plan.durable && !plan.may_drop()).then(|| (*key, self.copies[queue][key].sent))
+                // What expires may have taken effect and never be sent.
+                let expires = message.publication.expires_ms.is_some();
+                (plan.durable && !plan.may_drop() && !expires).then(|| (*key, self.copies[queue][key].sent))
             });
             let kept = |(queue, key): &(usize, Key)| {
                 let (plan, copy) = (&self.plans[*queue], &self.copies[*queue][key]);
