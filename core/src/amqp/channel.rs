@@ -57,8 +57,6 @@ pub(crate) struct Unsettled {
     pub position: QueuePosition,
     /// None: it was got by Basic.Get.
     pub consumer: Option<ConsumerId>,
-    /// Times that it was delivered before.
-    pub returns: u32,
 }
 
 /// A message on its way in.

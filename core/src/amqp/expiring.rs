@@ -194,7 +194,7 @@ impl Broker {
         // As in RabbitMQ the head goes, which is the oldest of the highest priority.
         for lane_id in lanes(id, &declared.spec) {
             let lane = serving.and_then(|serving| serving.lanes.get((lane_id.0 - id.0) as usize));
-            let returned = lane.into_iter().flat_map(|lane| lane.returned.keys().copied());
+            let returned = lane.into_iter().flat_map(|lane| lane.returned.iter().copied());
             let from = lane.map_or(QueuePosition(0), |lane| lane.cursor);
             let entries = self.state.queue(lane_id).expect("a declared queue has its lanes");
             let returned = returned.filter_map(|position| entries.find(position));

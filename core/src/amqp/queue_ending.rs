@@ -38,7 +38,7 @@ impl Broker {
         for lane_id in lanes(queue, &spec) {
             let number = (lane_id.0 - queue.0) as usize;
             let lane = self.serving_mut(queue).lane_mut(number);
-            let returned: Vec<QueuePosition> = core::mem::take(&mut lane.returned).into_keys().collect();
+            let returned: Vec<QueuePosition> = core::mem::take(&mut lane.returned).into_iter().collect();
             let entries = self.state.queue(lane_id).expect("a declared queue has its lanes");
             let (from, to) = (self.amqp.serving[&queue].lanes[number].cursor, entries.next());
             let behind = entries.iter_from(from).count() as u64;

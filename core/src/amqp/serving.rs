@@ -24,7 +24,7 @@ use crate::message::Message;
 use crate::queue::Entry;
 use crate::send_queue::SendQueue;
 use crate::time::{Monotonic, WallTime};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bytes::BytesMut;
 
@@ -63,8 +63,8 @@ pub(crate) struct Serving {
 pub(crate) struct Lane {
     /// Nothing from here on was given out in this run.
     pub cursor: QueuePosition,
-    /// What came back, with how often it was delivered.
-    pub returned: BTreeMap<QueuePosition, u32>,
+    /// What came back.
+    pub returned: BTreeSet<QueuePosition>,
     /// What stands before may have been delivered before the broker was started.
     pub old: QueuePosition,
 }
@@ -82,8 +82,6 @@ pub(crate) struct Get {
 pub(super) struct Ready {
     pub lane: QueueId,
     pub entry: Entry,
-    /// Times that it was delivered before.
-    pub returns: u32,
     pub redelivered: bool,
 }
 
@@ -228,15 +226,15 @@ impl Broker {
         for lane_id in lanes(queue, &declared.spec) {
             let lane = serving.lane_mut((lane_id.0 - queue.0) as usize);
             let entries = self.state.queue(lane_id).expect("a declared queue has its lanes");
-            while let Some((&position, &returns)) = lane.returned.first_key_value() {
+            while let Some(&position) = lane.returned.first() {
                 if let Some(entry) = entries.find(position) {
-                    return Some(Ready { lane: lane_id, entry, returns, redelivered: true });
+                    return Some(Ready { lane: lane_id, entry, redelivered: true });
                 }
                 lane.returned.pop_first();
             }
             if let Some(entry) = entries.first_from(lane.cursor) {
                 let redelivered = entry.position < lane.old;
-                return Some(Ready { lane: lane_id, entry, returns: 0, redelivered });
+                return Some(Ready { lane: lane_id, entry, redelivered });
             }
         }
         None
@@ -245,7 +243,7 @@ impl Broker {
     /// It is given out, or passed by.
     pub(super) fn take_ready(&mut self, queue: QueueId, ready: &Ready) {
         let lane = self.serving_mut(queue).lane_mut((ready.lane.0 - queue.0) as usize);
-        if lane.returned.remove(&ready.entry.position).is_none() {
+        if !lane.returned.remove(&ready.entry.position) {
             lane.cursor = ready.entry.position.plus(1);
         }
     }
@@ -306,13 +304,12 @@ impl Broker {
     fn give_out(&mut self, queue: QueueId, ready: &Ready, taker: &Taker) {
         self.pieces += 1;
         self.take_ready(queue, ready);
-        let Ready { lane, entry, returns, redelivered } = *ready;
+        let Ready { lane, entry, redelivered } = *ready;
         let message = self.state.messages.message(entry.message).expect("it was just there").clone();
         let bytes = message.body().len() as u64;
-        let unsettled = Unsettled { queue, lane, position: entry.position, consumer: None, returns };
-        let arguments = self.state.declared(queue).map(|declared| &declared.arguments);
-        let counts = returns > 0 && arguments.is_some_and(|a| a.quorum || a.delivery_limit.is_some());
-        let count = counts.then_some(returns);
+        let unsettled = Unsettled { queue, lane, position: entry.position, consumer: None };
+        let returns = self.state.queue(lane).map_or(0, |lane| lane.returns_of(entry.position));
+        let count = (returns > 0).then_some(returns);
         let (connection, no_ack) = match taker {
             Taker::Get(get) => {
                 reached!("message got");

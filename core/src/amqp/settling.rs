@@ -51,11 +51,13 @@ impl Broker {
     ) {
         let taken: Vec<Unsettled> = taken.collect();
         taken.iter().for_each(|unsettled| self.free_credit(id, number, unsettled));
-        let queues = match requeue {
-            true => self.return_all(taken.into_iter()),
-            false => self.give_away(taken),
-        };
+        let queues = self.given_up(taken.into_iter(), requeue);
         self.serve_queues(&queues);
+    }
+
+    /// Back into their places, or away; the queues that may go on.
+    pub(super) fn given_up(&mut self, taken: impl Iterator<Item = Unsettled>, requeue: bool) -> Vec<QueueId> {
+        if requeue { self.return_all(taken) } else { self.give_away(taken) }
     }
 
     /// Everything unsettled again, in the old places.
@@ -165,19 +167,22 @@ impl Broker {
         let mut queues = Vec::new();
         let mut too_often = Vec::new();
         for unsettled in taken {
-            let Unsettled { queue, lane, position, returns, .. } = unsettled;
+            let Unsettled { queue, lane, position, .. } = unsettled;
             let Some(entry) = self.state.queue(lane).and_then(|lane| lane.find(position)) else { continue };
-            let limit = self.state.declared(queue).and_then(|declared| declared.arguments.delivery_limit);
-            if limit.is_some_and(|limit| u64::from(returns) >= limit) {
-                reached!("delivered too often");
-                too_often.push(unsettled);
-                continue;
+            if let Some(limit) = self.counts_returns(queue) {
+                let returns = self.state.queue(lane).map_or(0, |lane| lane.returns_of(position));
+                if u64::from(returns) >= limit {
+                    reached!("delivered too often");
+                    too_often.push(unsettled);
+                    continue;
+                }
+                self.commit(Record::Returned { queue: lane, position, returns: returns.saturating_add(1) });
             }
             self.no_longer_out(queue, entry.message);
             reached!("message requeued");
             let serving = self.serving_mut(queue);
             let its_lane = serving.lane_mut((lane.0 - queue.0) as usize);
-            its_lane.returned.insert(position, returns + 1);
+            its_lane.returned.insert(position);
             note(&mut queues, queue);
             self.message_event(|| Event::Requeued { message: entry.message, queue: lane, position });
         }
@@ -188,8 +193,14 @@ impl Broker {
         queues
     }
 
+    /// Of a queue that counts how often its messages come back: how often they may (`x-delivery-limit`).
+    pub(super) fn counts_returns(&self, queue: QueueId) -> Option<u64> {
+        let arguments = &self.state.declared(queue)?.arguments;
+        arguments.delivery_limit.or(arguments.quorum.then_some(u64::MAX))
+    }
+
     /// Away: dead-lettered, where the queue says so; the queues that may go on.
-    fn give_away(&mut self, taken: Vec<Unsettled>) -> Vec<QueueId> {
+    fn give_away(&mut self, taken: impl Iterator<Item = Unsettled>) -> Vec<QueueId> {
         let mut queues = Vec::new();
         for unsettled in taken {
             self.leave(&unsettled, Reason::Rejected);

@@ -53,8 +53,13 @@ impl Broker {
             return Err(Fault::precondition("channel is not transactional"));
         };
         let most = self.log.record_bytes_max() / 2;
-        let bytes =
-            transaction.bytes + 64 * (transaction.acknowledged.len() + transaction.rejected.len()) as u64;
+        let bytes = transaction.bytes
+            + 64 * transaction.acknowledged.len() as u64
+            + transaction
+                .rejected
+                .iter()
+                .map(|(_, unsettled, _)| self.bytes_to_reject(unsettled))
+                .sum::<u64>();
         if bytes > most {
             let text = format!(
                 "the transaction takes about {bytes} bytes of the log; {most} is the most (half of segment_bytes)"
@@ -76,7 +81,6 @@ impl Broker {
         for content in &messages {
             published = published.and(self.publish_checked(id, number, content).map(|_| ()));
         }
-        self.transacting = held;
         // Nobody gets any of it before the commit is durable.
         let last = self.log.last();
         queues.iter().for_each(|queue| self.serving_mut(*queue).hold = last);
@@ -85,14 +89,25 @@ impl Broker {
             number,
             acknowledged.into_iter().map(|(_, unsettled)| unsettled),
         ));
-        self.log.close_group();
         for (_, unsettled, requeue) in rejected {
-            self.rejected(id, number, [unsettled].into_iter(), requeue);
+            self.free_credit(id, number, &unsettled);
+            queues.extend(self.given_up([unsettled].into_iter(), requeue));
         }
+        self.log.close_group();
+        self.transacting = held;
         let last = self.log.last();
         self.answer(id, number, last, &tx::CommitOk {});
         self.serve_queues(&queues);
         published
+    }
+
+    /// Bytes of the log that a rejected delivery may take: it may go on as a dead letter.
+    fn bytes_to_reject(&self, unsettled: &Unsettled) -> u64 {
+        let entry = self.state.queue(unsettled.lane).and_then(|lane| lane.find(unsettled.position));
+        let message = entry.and_then(|entry| self.state.messages.message(entry.message));
+        // What is added to the properties (x-death) is about as much as they have already.
+        let bytes = message.map_or(0, |message| message.body().len() + 2 * message.properties().len());
+        RECORD_BYTES + bytes as u64
     }
 
     /// The queues that the messages go to. Every message has to find its exchange, and every queue to take what is for

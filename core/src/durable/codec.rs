@@ -1,4 +1,4 @@
-//! Records on disk. Format 1 has the types up to 15, format 2 those up to 33.
+//! Records on disk. Format 1 has the types up to 15, format 2 those up to 33, format 3 those up to 40.
 //!
 //! ```text
 //! | type (1 byte) | body length (4 bytes, least first) | body |
@@ -32,7 +32,9 @@
 //! | 36 | will set, with what only MQTT 5 has | vhost, client, retain byte, delay, expiry, message |
 //! | 38 | retained expired | vhost, topic, message |
 //! | 39 | moved | from: 0, or 1 and queue and position; message, recipient |
-//! | 40 | image of a stretch of a queue with entries of groups | see `image` |
+//! | 40 | image of a stretch of a queue with entries of groups: no longer written | see `image` |
+//! | 41 | returned | queue, position, how often |
+//! | 42 | image of a stretch of a queue with notes | see `image` |
 //!
 //! A recipient: queue, position, delivery byte, with 32 in it the session of the group.
 //!
@@ -130,6 +132,7 @@ fn type_of(record: &Record) -> u8 {
         Record::SessionExpirySet { .. } => 34,
         Record::RetainedExpired { .. } => 38,
         Record::Moved { .. } => 39,
+        Record::Returned { .. } => 41,
     }
 }
 
@@ -189,6 +192,9 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
         Record::Checkpoint(checkpoint) => image::put_checkpoint(out, checkpoint),
         Record::Topology(topology) => topology::put(out, topology),
         Record::RangeSettled { queue, from, to } => put_numbers(out, &[queue.0, from.0, to.0]),
+        Record::Returned { queue, position, returns } => {
+            put_numbers(out, &[queue.0, position.0, u64::from(*returns)]);
+        }
         Record::SessionExpirySet { session, expiry } => {
             put_number(out, session.0);
             put_expiry(out, *expiry);
@@ -333,7 +339,7 @@ pub fn decode(bytes: &[u8], offset: usize) -> Result<(Record, Option<Span>, usiz
     if end > bytes.len() {
         return Err(CodecError::Truncated);
     }
-    if !(1..=40).contains(&kind) {
+    if !(1..=42).contains(&kind) {
         return Err(CodecError::UnknownType(kind));
     }
     let mut fields = Fields { bytes: &bytes[..end], at: offset + RECORD_HEADER, span: None, body: None };
@@ -400,6 +406,10 @@ impl Fields<'_> {
             31 => {
                 let (queue, from, to) = (self.queue()?, self.position()?, self.position()?);
                 Record::RangeSettled { queue, from, to }
+            }
+            41 => {
+                let (queue, position) = (self.queue()?, self.position()?);
+                Record::Returned { queue, position, returns: u32::try_from(self.number()?).ok()? }
             }
             34 => Record::SessionExpirySet { session: self.session()?, expiry: self.expiry()? },
             39 => {

@@ -8,6 +8,7 @@ pub mod codec;
 pub mod gate;
 pub mod log;
 pub mod opening;
+pub mod owner;
 pub mod page;
 pub mod place;
 pub mod preparation;

@@ -10,7 +10,7 @@ use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, RecoveryCount, SegmentN
 use crate::message::Message;
 use crate::message::table::Known;
 use crate::mqtt::packet::{PacketId, QoS};
-use crate::queue::{Delivery, Entry};
+use crate::queue::{Delivery, Entry, Note};
 use crate::routing::retained::Progress;
 use crate::time::WallTime;
 use alloc::boxed::Box;
@@ -162,6 +162,15 @@ pub enum Record {
         /// The entry.
         position: QueuePosition,
     },
+    /// An entry was delivered and came back, in a queue that counts how often.
+    Returned {
+        /// The queue.
+        queue: QueueId,
+        /// The entry.
+        position: QueuePosition,
+        /// How often by now.
+        returns: u32,
+    },
     /// A queue may deliver up to here.
     HorizonMoved {
         /// The queue.
@@ -297,8 +306,8 @@ pub enum Image {
         end: QueuePosition,
         /// The entries that are not settled.
         entries: Vec<Entry>,
-        /// Those of them that came from the group of a shared subscription, with its session.
-        groups: Vec<(QueuePosition, SessionId)>,
+        /// What is known of some of them beside.
+        notes: Vec<(QueuePosition, Note)>,
     },
     /// Where the messages of a stretch of ids lie.
     Messages {
@@ -464,7 +473,9 @@ impl Record {
             Record::Moved { from, to, .. } => {
                 to.durable || from.is_some_and(|(queue, position)| state.is_durable_entry(queue, position))
             }
-            Record::Settled { queue, position } => state.is_durable_entry(*queue, *position),
+            Record::Settled { queue, position } | Record::Returned { queue, position, .. } => {
+                state.is_durable_entry(*queue, *position)
+            }
             Record::Releasing { queue, .. }
             | Record::RangeSettled { queue, .. }
             | Record::HorizonMoved { queue, .. } => state.is_durable_queue(*queue),

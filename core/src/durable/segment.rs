@@ -24,7 +24,7 @@ use crate::time::WallTime;
 use alloc::vec::Vec;
 
 /// The format that this version writes, and the newest that it reads.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 const MAGIC: [u8; 4] = *b"VMQS";
 const LENGTH: usize = 96;

@@ -48,13 +48,20 @@ pub struct Queue {
     last_drop: Lsn,
     /// Positions may be left out.
     sparse: bool,
-    /// Entries that came from the group of a shared subscription, with its session; few, and mostly none.
-    groups: Option<Box<Groups>>,
+    /// What is known of some entries beside what a chunk holds. Boxed, because most queues have none.
+    notes: Option<Box<Notes>>,
 }
 
-/// By place, the session of the group that the entry came from. Boxed, because most queues have none.
-#[derive(Default)]
-struct Groups(BTreeMap<QueuePosition, SessionId>);
+type Notes = BTreeMap<QueuePosition, Note>;
+
+/// What is known of an entry beside what a chunk holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    /// The session of the shared subscription's group that it came from.
+    pub group: Option<SessionId>,
+    /// How often it was delivered and came back, where its queue counts that.
+    pub returns: u32,
+}
 
 /// Positions between two marks of the front.
 const FRONT_MARK_EVERY: u64 = 1024;
@@ -80,7 +87,7 @@ impl Queue {
             last_settlement: Lsn::NONE,
             last_drop: Lsn::NONE,
             sparse: false,
-            groups: None,
+            notes: None,
         }
     }
 
@@ -245,22 +252,43 @@ impl Queue {
 
     /// The entry came from this group.
     pub(crate) fn note_group(&mut self, position: QueuePosition, group: SessionId) {
-        self.groups.get_or_insert_default().0.insert(position, group);
+        self.note(position, Note { group: Some(group), returns: 0 });
+    }
+
+    /// The entry was delivered and came back so often, at least.
+    pub(crate) fn note_returns(&mut self, position: QueuePosition, returns: u32) {
+        if self.find(position).is_some() {
+            self.note(position, Note { group: None, returns });
+            let at = self.chunk_at(position).expect("it was just found");
+            self.chunks[at].page.touch();
+        }
+    }
+
+    /// Adds to what is known of the entry.
+    pub(crate) fn note(&mut self, position: QueuePosition, more: Note) {
+        let note = self.notes.get_or_insert_default().entry(position).or_default();
+        note.group = note.group.or(more.group);
+        note.returns = note.returns.max(more.returns);
     }
 
     /// The group that the entry came from.
     pub fn group_of(&self, position: QueuePosition) -> Option<SessionId> {
-        self.groups.as_ref()?.0.get(&position).copied()
+        self.notes.as_ref()?.get(&position)?.group
     }
 
-    /// The entries from here up to there that came from groups.
-    pub fn groups_in(
+    /// How often the entry was delivered and came back, where that is counted.
+    pub fn returns_of(&self, position: QueuePosition) -> u32 {
+        self.notes.as_ref().and_then(|notes| notes.get(&position)).map_or(0, |note| note.returns)
+    }
+
+    /// The entries from here up to there of which more is known than a chunk holds.
+    pub fn notes_in(
         &self,
         from: QueuePosition,
         to: QueuePosition,
-    ) -> impl Iterator<Item = (QueuePosition, SessionId)> {
-        let found = self.groups.iter().flat_map(move |groups| groups.0.range(from..to));
-        found.map(|(position, group)| (*position, *group))
+    ) -> impl Iterator<Item = (QueuePosition, Note)> {
+        let found = self.notes.iter().flat_map(move |notes| notes.range(from..to));
+        found.map(|(position, note)| (*position, *note))
     }
 
     /// Everything up to here may have been sent.
@@ -293,8 +321,8 @@ impl Queue {
             self.bytes -= body_bytes(entry.message);
         }
         self.advance(position, Stage::Settled, lsn);
-        if let Some(groups) = &mut self.groups {
-            groups.0.remove(&position);
+        if let Some(notes) = &mut self.notes {
+            notes.remove(&position);
         }
         self.live -= 1;
         self.drop_empty_chunk(position);

@@ -383,8 +383,9 @@ impl Broker {
         let queue_id = session.queue;
         let Some(queue) = self.state.queue(queue_id) else { return };
         let sent_to = queue.sent_to();
-        let shared: Vec<_> = queue.groups_in(QueuePosition(0), queue.next()).collect();
-        for (position, group) in shared {
+        let shared: Vec<_> = queue.notes_in(QueuePosition(0), queue.next()).collect();
+        for (position, note) in shared {
+            let Some(group) = note.group else { continue };
             let queue = self.state.queue(queue_id).expect("it was just there");
             let Some(entry) = queue.find(position).filter(|entry| entry.stage == Stage::Queued) else {
                 continue;

@@ -1,7 +1,8 @@
 //! AMQP: who gets messages, and what becomes of those that are out.
 
-use crate::support::Run;
 use crate::support::amqp::*;
+use crate::support::disk::Survival;
+use crate::support::{Run, settings};
 use amq_protocol::protocol::{AMQPClass, basic};
 use amq_protocol::types::AMQPValue;
 
@@ -110,4 +111,68 @@ fn deliveries_are_counted_where_they_are_limited() {
         let nack = method!(Basic::basic::Nack { delivery_tag: message.tag, requeue: true });
         send(&mut run, client, 1, nack);
     }
+}
+
+#[test]
+fn how_often_a_message_came_back_survives_a_power_cut() {
+    // Broken: a message that kills its consumers is tried for ever by a broker that is restarted now and then.
+    // Read from its own record, and from a checkpoint.
+    for (checkpoints, ms) in [(false, 20), (true, 5000)] {
+        let mut settings = settings();
+        settings.limits.checkpoint_bytes = if checkpoints { 4096 } else { 1 << 30 };
+        let mut run = Run::with(settings);
+        let client = opened(&mut run);
+        declare(&mut run, client, "dead", true, &[]);
+        let limited = [("x-delivery-limit", number(2)), ("x-queue-type", text("quorum"))];
+        let to_dead = [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text("dead"))];
+        declare(&mut run, client, "q", true, &[&limited[..], &to_dead[..]].concat());
+        publish(&mut run, client, "", "q", b"poison", &persistent());
+        for count in 0..=2 {
+            let client = opened(&mut run);
+            let message = get(&mut run, client, "q", false).expect("it is there");
+            let headers = message.properties.headers().clone().unwrap_or_default();
+            let expected = (count > 0).then_some(AMQPValue::LongLongInt(count));
+            assert_eq!(headers.inner().get("x-delivery-count").cloned(), expected);
+            send(
+                &mut run,
+                client,
+                1,
+                method!(Basic::basic::Nack { delivery_tag: message.tag, requeue: true }),
+            );
+            run.pass_ms(ms);
+            run = run.power_cut(Survival::Nothing);
+        }
+        assert!(run.report.checkpoint.is_some() || !checkpoints, "{:?}", run.report);
+        let client = opened(&mut run);
+        assert_eq!(get(&mut run, client, "q", false), None);
+        assert_eq!(get_body(&mut run, client, "dead"), Some("poison".into()));
+    }
+}
+
+#[test]
+fn what_a_transaction_rejects_goes_with_all_the_rest_of_it() {
+    // Broken: after a crash a message is a dead letter, and what was published in the same transaction is not there.
+    let mut seen = [0, 0];
+    for (operations, survivors) in (0..4).flat_map(|operations| (0..16).map(move |bits| (operations, bits))) {
+        let mut run = Run::new();
+        let client = opened(&mut run);
+        declare(&mut run, client, "dead", true, &[]);
+        let to_dead = [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text("dead"))];
+        declare(&mut run, client, "q", true, &to_dead);
+        declare(&mut run, client, "answers", true, &[]);
+        publish(&mut run, client, "", "q", b"question", &persistent());
+        let question = get(&mut run, client, "q", false).expect("it is there");
+        send(&mut run, client, 1, method!(Tx::tx::Select {}));
+        run.hold_disk = true;
+        publish(&mut run, client, "", "answers", &[b'x'; 9000], &persistent());
+        send(&mut run, client, 1, method!(Basic::basic::Reject { delivery_tag: question.tag }));
+        send(&mut run, client, 1, method!(Tx::tx::Commit {}));
+        run.disk_works_until(run.disk.operations.len() + operations);
+        let mut run = run.power_cut(Survival::Sectors(survivors));
+        let client = opened(&mut run);
+        let found = ["q", "answers", "dead"].map(|queue| get(&mut run, client, queue, true).is_some());
+        assert!(found == [true, false, false] || found == [false, true, true], "{found:?}");
+        seen[usize::from(found[0])] += 1;
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}: one of the outcomes was never there");
 }

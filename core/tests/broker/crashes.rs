@@ -35,7 +35,7 @@ fn live(operations: usize) -> (Told, Disk, bool) {
         if alive {
             run.hold_disk = true;
             action(run);
-            alive = drain(run, base + operations);
+            alive = run.disk_works_until(base + operations);
         }
         attempted
     };
@@ -77,29 +77,6 @@ fn live(operations: usize) -> (Told, Disk, bool) {
     }
     let ended = step(&mut run, &mut |_| ());
     (told, run.disk, ended)
-}
-
-/// Carries out what is ordered until the limit of disk operations; whether that was not reached.
-fn drain(run: &mut Run, limit: usize) -> bool {
-    loop {
-        run.turn();
-        if run.held.is_empty() {
-            return true;
-        }
-        for (op, request) in std::mem::take(&mut run.held) {
-            if run.disk.operations.len() >= limit {
-                // The operation that is under way when the power goes may have reached the page cache.
-                if let vowmq_core::output::DiskRequest::Write { segment, offset, chunks, .. } = request {
-                    let write =
-                        vowmq_core::output::DiskRequest::Write { segment, offset, chunks, sync: false };
-                    let _ = run.disk.execute(&write);
-                }
-                return false;
-            }
-            let result = run.disk.execute(&request);
-            run.broker.handle(run.now, Input::DiskDone { op, result });
-        }
-    }
 }
 
 fn audit(told: &Told, run: &mut Run, context: &str) {

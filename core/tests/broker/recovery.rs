@@ -250,7 +250,7 @@ fn newer_format_other_store_and_unknown_records_are_refused_by_name() {
     let mut run = store_with(1);
     let file = run.disk.files.get_mut(&SegmentNumber(1)).expect("the first segment");
     file.written[4] = 9;
-    assert!(matches!(refusal(&mut run), Refusal::NewerFormat { format: 9, newest: 3, .. }));
+    assert!(matches!(refusal(&mut run), Refusal::NewerFormat { format: 9, newest: 4, .. }));
 
     let mut run = store_with(1);
     let mut foreign = Disk::default();

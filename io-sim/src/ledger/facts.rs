@@ -148,7 +148,10 @@ impl Facts {
                 self.retained.retain(|its, (retained, _)| *its != topic || *retained != message)
             }
             // Declared queues are held against what their clients see.
-            Record::Topology(_) | Record::RangeSettled { .. } | Record::SessionExpirySet { .. } => {}
+            Record::Topology(_)
+            | Record::RangeSettled { .. }
+            | Record::Returned { .. }
+            | Record::SessionExpirySet { .. } => {}
             Record::Relocated { .. } | Record::Listing(_) | Record::Checkpoint(_) => {}
         }
     }

@@ -133,6 +133,9 @@ impl Records {
             Record::Settled { queue, position } => {
                 format!("{} is settled", self.entry(*queue, *position, about))
             }
+            Record::Returned { queue, position, returns } => {
+                format!("{} came back, {returns} times by now", self.entry(*queue, *position, about))
+            }
             Record::HorizonMoved { queue, position } => {
                 format!("the queue of {} may deliver below {position}", self.owner(*queue))
             }

@@ -11,6 +11,7 @@
 //! | 35 | image of a session with an expiry of its own | expiry, then as 17 |
 //! | 37 | image of a will with what only MQTT 5 has | vhost, client, retain byte, delay, expiry, message |
 //! | 40 | image of a stretch of a queue with entries of groups | list of (position, session of the group), then as 19 |
+//! | 42 | image of a stretch of a queue with notes | list of (position, 0 or 1 and the session of the group, returns), then as 19 |
 //! | 23 | listing | list of place |
 //! | 24 | checkpoint | begin: segment, offset, first record, checksum before (4), recovery count; list of place of listing; images of sessions; list of segment (less the one before); next session, queue, message |
 //!
@@ -24,7 +25,7 @@ use crate::durable::state::Owed;
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, RecoveryCount, SegmentNumber, SessionId};
 use crate::message::table::{self, Known};
 use crate::mqtt::packet::QoS;
-use crate::queue::{self, Delivery, Entry, Stage};
+use crate::queue::{self, Delivery, Entry, Note, Stage};
 use alloc::vec::Vec;
 
 pub(super) fn type_of(image: &Image) -> u8 {
@@ -32,8 +33,8 @@ pub(super) fn type_of(image: &Image) -> u8 {
         Image::Session { expiry: SessionExpiry::AsSet, .. } => 17,
         Image::Session { .. } => 35,
         Image::Subscriptions { .. } => 18,
-        Image::Queue { groups, .. } if groups.is_empty() => 19,
-        Image::Queue { .. } => 40,
+        Image::Queue { notes, .. } if notes.is_empty() => 19,
+        Image::Queue { .. } => 42,
         Image::Messages { .. } => 20,
         Image::Retained { .. } => 21,
         Image::Will { will, .. } if is_of_mqtt_3(will) => 22,
@@ -75,10 +76,10 @@ pub(super) fn put(out: &mut Vec<u8>, image: &Image) {
                 }
             }
         }
-        Image::Queue { queue, first, end, entries, groups } => {
-            if !groups.is_empty() {
-                put_number(out, groups.len() as u64);
-                groups.iter().for_each(|(position, group)| put_numbers(out, &[position.0, group.0]));
+        Image::Queue { queue, first, end, entries, notes } => {
+            if !notes.is_empty() {
+                put_number(out, notes.len() as u64);
+                notes.iter().for_each(|(position, note)| put_note(out, *position, note));
             }
             put_numbers(out, &[queue.0, first.0, end.0, entries.len() as u64]);
             let mut last = first.0;
@@ -134,6 +135,13 @@ pub(super) fn put_checkpoint(out: &mut Vec<u8>, checkpoint: &Checkpoint) {
     put_numbers(out, &[checkpoint.next_session.0, checkpoint.next_queue.0, checkpoint.next_message.0]);
 }
 
+fn put_note(out: &mut Vec<u8>, position: QueuePosition, note: &Note) {
+    put_number(out, position.0);
+    out.push(u8::from(note.group.is_some()));
+    note.group.iter().for_each(|group| put_number(out, group.0));
+    put_number(out, u64::from(note.returns));
+}
+
 fn put_place(out: &mut Vec<u8>, place: &Place) {
     put_numbers(out, &[place.segment.0, place.offset, place.length.into()]);
     out.extend_from_slice(&place.checksum.to_le_bytes());
@@ -169,8 +177,14 @@ impl Fields<'_> {
             }
             19 => self.queue_image(Vec::new())?,
             40 => {
-                let groups = self.list(|f| Some((f.position()?, f.session()?)))?;
-                self.queue_image(groups)?
+                let of_group =
+                    |f: &mut Self| Some((f.position()?, Note { group: Some(f.session()?), returns: 0 }));
+                let notes = self.list(of_group)?;
+                self.queue_image(notes)?
+            }
+            42 => {
+                let notes = self.list(Self::note)?;
+                self.queue_image(notes)?
             }
             20 => self.messages_image()?,
             21 => {
@@ -193,7 +207,13 @@ impl Fields<'_> {
         Some(Owed { filter, qos, before, after })
     }
 
-    fn queue_image(&mut self, groups: Vec<(QueuePosition, SessionId)>) -> Option<Image> {
+    fn note(&mut self) -> Option<(QueuePosition, Note)> {
+        let position = self.position()?;
+        let group = if self.flag()? { Some(self.session()?) } else { None };
+        Some((position, Note { group, returns: u32::try_from(self.number()?).ok()? }))
+    }
+
+    fn queue_image(&mut self, notes: Vec<(QueuePosition, Note)>) -> Option<Image> {
         let queue = QueueId(self.number()?);
         let (first, end) = (self.position()?, self.position()?);
         let mut next = first.0;
@@ -210,7 +230,7 @@ impl Fields<'_> {
             Some(Entry { position: QueuePosition(position), message, delivery, stage })
         })?;
         let stretch = (first.0 / queue::CHUNK + 1).checked_mul(queue::CHUNK)?;
-        (next <= end.0 && end.0 <= stretch).then_some(Image::Queue { queue, first, end, entries, groups })
+        (next <= end.0 && end.0 <= stretch).then_some(Image::Queue { queue, first, end, entries, notes })
     }
 
     fn messages_image(&mut self) -> Option<Image> {

@@ -171,6 +171,8 @@ fn record() -> impl Strategy<Value = Record> {
         2 => publication().prop_map(Record::Published),
         1 => place().prop_map(|(queue, position)| Record::Releasing { queue, position }),
         1 => place().prop_map(|(queue, position)| Record::Settled { queue, position }),
+        1 => (place(), any::<u32>())
+            .prop_map(|((queue, position), returns)| Record::Returned { queue, position, returns }),
         1 => place().prop_map(|(queue, position)| Record::HorizonMoved { queue, position }),
         1 => (key(), a_will()).prop_map(|(key, will)| Record::WillSet { key, will }),
         1 => retained_expired(),

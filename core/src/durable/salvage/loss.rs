@@ -1,6 +1,7 @@
 //! What is missing from a damaged store, in words.
 
 use crate::durable::codec::CodecError;
+use crate::durable::owner::Owner;
 use crate::durable::record::ClientKey;
 use crate::ids::{Lsn, QueueId, QueuePosition, SegmentNumber, SessionId};
 use alloc::borrow::Cow;
@@ -91,10 +92,10 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
-    /// Entries of a client's queue whose place in it was found by the messages' own records.
+    /// Entries of a queue whose place in it was found by the messages' own records.
     EntriesPutBack {
-        /// The client.
-        client: ClientKey,
+        /// Whose queue.
+        owner: Owner,
         /// How many.
         count: u64,
     },
@@ -103,19 +104,19 @@ pub enum Loss {
         /// How many.
         count: u64,
     },
-    /// Entries of a client's queue of which no record tells: they may have been settled.
+    /// Entries of a queue of which no record tells: they may have been settled.
     Entries {
-        /// The client.
-        client: ClientKey,
+        /// Whose queue.
+        owner: Owner,
         /// The first position.
         from: QueuePosition,
         /// The position behind the last.
         to: QueuePosition,
     },
-    /// Messages in a client's queue that cannot be read.
+    /// Messages in a queue that cannot be read.
     Messages {
-        /// The client.
-        client: ClientKey,
+        /// Whose queue.
+        owner: Owner,
         /// The first position.
         from: QueuePosition,
         /// The position behind the last.
@@ -217,22 +218,21 @@ impl Loss {
                  some may have ended since",
                 client.client
             ),
-            Loss::EntriesPutBack { client, count } => write!(
+            Loss::EntriesPutBack { owner, count } => write!(
                 f,
-                "client {:?}: a piece of its queue is damaged; {count} messages of it were found by their own records, \
-                 and it may be sent again what it has",
-                client.client
+                "{owner}: a piece of its queue is damaged; {count} messages of it were found by their own records, and \
+                 those that were acknowledged already may be delivered again"
             ),
             Loss::Unowned { count } => {
                 write!(f, "{count} messages can be read, and nothing says whose they are")
             }
-            Loss::Entries { client, from, to } => {
-                let (to, client) = (to.0 - 1, &client.client);
-                write!(f, "client {client:?}: nothing tells of positions {from} to {to} of its queue")
+            Loss::Entries { owner, from, to } => {
+                let to = to.0 - 1;
+                write!(f, "{owner}: nothing tells of positions {from} to {to} of its queue")
             }
-            Loss::Messages { client, from, to, count } => {
-                let (to, client) = (to.0 - 1, &client.client);
-                write!(f, "client {client:?}: {count} messages, at positions {from} to {to}, cannot be read")
+            Loss::Messages { owner, from, to, count } => {
+                let to = to.0 - 1;
+                write!(f, "{owner}: {count} messages, at positions {from} to {to}, cannot be read")
             }
             Loss::Retained { vhost: _, topic } => {
                 write!(f, "topic {topic:?}: its retained message cannot be read")

@@ -68,13 +68,13 @@ pub(super) fn find(
         }
     }
     let mut losses = Vec::new();
-    let mut clients: BTreeMap<_, u64> = BTreeMap::new();
+    let mut put_back: BTreeMap<_, u64> = BTreeMap::new();
     for ((queue, _), mut entries) in found.entries {
         entries.sort_unstable_by_key(|entry| entry.position);
         entries.dedup_by_key(|entry| entry.position);
         let count = state.put_back(queue, &entries);
-        if let Some(client) = state.owner(queue).filter(|_| count > 0) {
-            *clients.entry(client).or_default() += count;
+        if let Some(owner) = state.owner(queue).filter(|_| count > 0) {
+            *put_back.entry(owner).or_default() += count;
         }
         for entry in &entries {
             unowned.remove(&entry.message);
@@ -85,7 +85,7 @@ pub(super) fn find(
             unowned.remove(&message);
         }
     }
-    losses.extend(clients.into_iter().map(|(client, count)| Loss::EntriesPutBack { client, count }));
+    losses.extend(put_back.into_iter().map(|(owner, count)| Loss::EntriesPutBack { owner, count }));
     let count = unowned.len() as u64;
     losses.extend((count > 0).then_some(Loss::Unowned { count }));
     losses

@@ -260,9 +260,9 @@ impl<'a> Rebuild<'a> {
 
     fn leave_out(&mut self, queue: QueueId, position: QueuePosition) {
         if let Some(from) = self.state.leave_out(queue, position)
-            && let Some(client) = self.state.owner(queue)
+            && let Some(owner) = self.state.owner(queue)
         {
-            self.losses.push(Loss::Entries { client, from, to: position });
+            self.losses.push(Loss::Entries { owner, from, to: position });
         }
     }
 
@@ -306,14 +306,14 @@ impl<'a> Rebuild<'a> {
     }
 }
 
-/// Has everybody forget what is lost, and tells of it, client by client.
+/// Has everybody forget what is lost, and tells of it, queue by queue.
 pub(super) fn forget(state: &mut State, lost: Vec<(MessageId, Referrer)>, losses: &mut Vec<Loss>) {
-    let mut clients: BTreeMap<_, (QueuePosition, QueuePosition, u64)> = BTreeMap::new();
+    let mut queues: BTreeMap<_, (QueuePosition, QueuePosition, u64)> = BTreeMap::new();
     for (message, referrer) in lost {
         state.forget(message, &referrer);
         match referrer {
-            Referrer::Entry(client, _, position) => {
-                let entry = clients.entry(client).or_insert((position, position.plus(1), 0));
+            Referrer::Entry(owner, _, position) => {
+                let entry = queues.entry(owner).or_insert((position, position.plus(1), 0));
                 *entry = (entry.0.min(position), entry.1.max(position.plus(1)), entry.2 + 1);
             }
             Referrer::Topic(vhost, topic) => {
@@ -322,7 +322,7 @@ pub(super) fn forget(state: &mut State, lost: Vec<(MessageId, Referrer)>, losses
             }
         }
     }
-    for (client, (from, to, count)) in clients {
-        losses.push(Loss::Messages { client, from, to, count });
+    for (owner, (from, to, count)) in queues {
+        losses.push(Loss::Messages { owner, from, to, count });
     }
 }

@@ -84,6 +84,7 @@ fn words(record: &Record, sessions: &Sessions) -> Option<String> {
         }
         Record::Releasing { queue, .. }
         | Record::Settled { queue, .. }
+        | Record::Returned { queue, .. }
         | Record::Moved { to: Recipient { queue, .. }, .. }
         | Record::HorizonMoved { queue, .. } => {
             format!("deliveries to {}", owner(queue))

@@ -69,6 +69,12 @@ impl State {
             }),
             Record::Releasing { queue, position } => self.release(queue, position, lsn),
             Record::Settled { queue, position } => self.settle(queue, position, lsn),
+            Record::Returned { queue, position, returns } => {
+                if let Some(home) = self.home(queue) {
+                    home.changed = true;
+                    home.queue.note_returns(position, returns);
+                }
+            }
             Record::HorizonMoved { queue, position } => {
                 if let Some(home) = self.home(queue) {
                     home.changed = true;

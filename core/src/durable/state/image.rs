@@ -212,8 +212,8 @@ impl State {
                     chunk.page.imaged();
                     let (first, end) = (chunk.first(), chunk.end());
                     let entries = chunk.iter().filter(|entry| !entry.delivery.transient).collect();
-                    let groups = queue.groups_in(first, end).collect();
-                    Some(Image::Queue { queue: *id, first, end, entries, groups })
+                    let notes = queue.notes_in(first, end).collect();
+                    Some(Image::Queue { queue: *id, first, end, entries, notes })
                 })
             }
             Spot::Messages(number) => {
@@ -414,7 +414,7 @@ impl State {
                 self.restore_subscriptions(session, part as usize, as_of, filters, owed, place);
                 true
             }
-            Image::Queue { queue, first, end, entries, groups } => {
+            Image::Queue { queue, first, end, entries, notes } => {
                 let Some(home) = self.queues.get_mut(&queue) else { return true };
                 let mut chunk = Chunk::new(first);
                 for entry in entries {
@@ -424,7 +424,7 @@ impl State {
                 chunk.fill_to(end);
                 chunk.page = Page::at(place);
                 self.entries += chunk.live() as u64;
-                groups.into_iter().for_each(|(position, group)| home.queue.note_group(position, group));
+                notes.into_iter().for_each(|(position, note)| home.queue.note(position, note));
                 home.queue.restore_chunk(chunk)
             }
             Image::Messages { chunk, messages } => {

@@ -288,6 +288,7 @@ impl State {
             }
             Record::Releasing { queue: id, .. }
             | Record::Settled { queue: id, .. }
+            | Record::Returned { queue: id, .. }
             | Record::RangeSettled { queue: id, .. }
             | Record::HorizonMoved { queue: id, .. } => queue(id),
             Record::WillSet { .. } | Record::WillRemoved { .. } | Record::RetainedExpired { .. } => true,

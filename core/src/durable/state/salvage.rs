@@ -3,14 +3,14 @@
 use super::image::{Cursor, Spot};
 use super::topology::lanes;
 use super::{DeclaredQueue, Session, State};
+use crate::durable::owner::Owner;
 use crate::durable::page::Page;
 use crate::durable::place::Place;
-use crate::durable::record::{ClientKey, Record};
+use crate::durable::record::Record;
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use crate::queue::{Entry, Stage};
 use crate::routing::retained::Retained;
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -20,8 +20,8 @@ const SPOTS: usize = 1024;
 /// Who refers to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Referrer {
-    /// An entry of a client's queue.
-    Entry(ClientKey, QueueId, QueuePosition),
+    /// An entry of a queue.
+    Entry(Owner, QueueId, QueuePosition),
     /// A topic of a virtual host.
     Topic(usize, String),
 }
@@ -44,17 +44,17 @@ impl State {
     }
 
     /// Whose queue it is.
-    pub(crate) fn owner(&self, queue: QueueId) -> Option<ClientKey> {
+    pub(crate) fn owner(&self, queue: QueueId) -> Option<Owner> {
         let owns = |id: &&SessionId| self.sessions.get(*id).is_some_and(|session| session.queue == queue);
         if let Some(session) = self.clients.values().find(owns) {
-            return self.sessions.get(session).map(|session| session.key.clone());
+            return self.sessions.get(session).map(|session| Owner::Session(session.key.clone()));
         }
         let its =
             |(id, declared): &(QueueId, &DeclaredQueue)| lanes(*id, &declared.spec).any(|lane| lane == queue);
         let all = self.vhosts.iter().flat_map(|vhost| vhost.queues.values());
         let (_, declared) = all.filter_map(|id| Some((*id, self.declared(*id)?))).find(its)?;
         let vhost = self.vhosts[declared.vhost].name.clone();
-        Some(ClientKey { vhost, client: format!("queue {}", declared.name).into() })
+        Some(Owner::Declared { vhost, name: (&*declared.name).into() })
     }
 
     /// Sessions whose client has another one by now: the records that ended them are missing.

@@ -205,6 +205,28 @@ impl Run {
         self.turn();
     }
 
+    /// While the disk is held: carries out what is ordered until it has done so many operations; whether that was not
+    /// reached. The operation that is under way when the power goes may have reached the page cache.
+    pub fn disk_works_until(&mut self, operations: usize) -> bool {
+        loop {
+            self.turn();
+            if self.held.is_empty() {
+                return true;
+            }
+            for (op, request) in std::mem::take(&mut self.held) {
+                if self.disk.operations.len() >= operations {
+                    if let DiskRequest::Write { segment, offset, chunks, .. } = request {
+                        let write = DiskRequest::Write { segment, offset, chunks, sync: false };
+                        let _ = self.disk.execute(&write);
+                    }
+                    return false;
+                }
+                let result = self.disk.execute(&request);
+                self.broker.handle(self.now, Input::DiskDone { op, result });
+            }
+        }
+    }
+
     /// Lets time pass on both clocks.
     pub fn pass_ms(&mut self, ms: u64) {
         let end = self.now.monotonic.plus_ms(ms);

@@ -6,7 +6,7 @@ use crate::durable::place::Place;
 use crate::durable::state::Owed;
 use crate::ids::{Lsn, RecoveryCount, SegmentNumber};
 use crate::message::table::{self, Known};
-use crate::queue::{self, Entry, Stage};
+use crate::queue::{self, Entry, Note, Stage};
 use alloc::sync::Arc;
 
 prop_compose! {
@@ -92,10 +92,16 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn note()(group in prop::option::of(number()), returns: u32) -> Note {
+        Note { group: group.map(SessionId), returns }
+    }
+}
+
+prop_compose! {
     fn a_queue()(
         id in number(), stretch in 0u64..1 << 40, span in (0..queue::CHUNK, 0..queue::CHUNK),
         entries in prop::collection::btree_map(0..queue::CHUNK, (0u64..1 << 56, delivery(), any::<bool>()), 0..50),
-        groups in prop::collection::vec((number(), number()), 0..5),
+        notes in prop::collection::vec((number(), note()), 0..5),
     ) -> Image {
         let (low, high) = (span.0.min(span.1), span.0.max(span.1) + 1);
         let at = |place: u64| QueuePosition(stretch * queue::CHUNK + place);
@@ -106,9 +112,9 @@ prop_compose! {
             delivery,
             stage: if releasing { Stage::Releasing } else { Stage::Queued },
         });
-        let groups = groups.into_iter().map(|(position, group)| (QueuePosition(position), SessionId(group)));
-        let (first, end, entries, groups) = (at(low), at(high), entries.collect(), groups.collect());
-        Image::Queue { queue: QueueId(id), first, end, entries, groups }
+        let notes = notes.into_iter().map(|(position, note)| (QueuePosition(position), note));
+        let (first, end, entries, notes) = (at(low), at(high), entries.collect(), notes.collect());
+        Image::Queue { queue: QueueId(id), first, end, entries, notes }
     }
 }
 
