@@ -37,6 +37,11 @@ fn a_store_of_format_2_opens_and_means_the_same() {
     opens_and_means_the_same("format-2", "6 records", "recovered 3 sessions, 3 queues, 66 messages");
 }
 
+#[test]
+fn a_store_of_format_3_opens_and_means_the_same() {
+    opens_and_means_the_same("format-3", "9 records", "recovered 7 sessions, 5 queues, 136 messages");
+}
+
 fn opens_and_means_the_same(format: &str, records: &str, recovered: &str) {
     // Broken: an update loses, or changes the meaning of, what an earlier version wrote.
     let (_place, store) = copy_of(format);
