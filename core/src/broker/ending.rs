@@ -134,6 +134,7 @@ impl Broker {
             }
         }
         self.mend_groups();
+        self.note_expiries_again();
         self.begin_serving_queues();
         let wills: alloc::vec::Vec<_> = self.state.wills.keys().cloned().collect();
         for key in wills {

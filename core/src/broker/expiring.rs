@@ -162,6 +162,28 @@ impl Broker {
         self.forget_what_is_gone();
     }
 
+    /// After a start: notes when what waits to be sent, or is retained, expires.
+    pub(super) fn note_expiries_again(&mut self) {
+        let table = &self.state.messages.table;
+        if table.nothing_expires() {
+            return;
+        }
+        for session in self.state.clients.values() {
+            let Some(session) = self.state.session(*session) else { continue };
+            let Some(queue) = self.state.queue(session.queue) else { continue };
+            for entry in queue.iter_from(queue.sent_to()).filter(|entry| entry.delivery.expires) {
+                let at = table.expires_at(entry.message);
+                self.expiries.queued.extend(at.map(|at| (at, session.queue, entry.position)));
+            }
+        }
+        for (number, vhost) in self.state.vhosts.iter().enumerate() {
+            for (topic, retained) in vhost.retained.iter() {
+                let at = table.expires_at(retained.message);
+                self.expiries.retained.extend(at.map(|at| (at, number, topic.into(), retained.message)));
+            }
+        }
+    }
+
     fn forget_what_is_gone(&mut self) {
         let Expiries { queued, retained, forget_queued_from, forget_retained_from } = &mut self.expiries;
         if queued.len() >= FORGET_FROM.max(*forget_queued_from) {

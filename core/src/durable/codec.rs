@@ -35,6 +35,7 @@
 //! | 40 | image of a stretch of a queue with entries of groups: no longer written | see `image` |
 //! | 41 | returned | queue, position, how often |
 //! | 42 | image of a stretch of a queue with notes | see `image` |
+//! | 43 | image of a stretch of the table of messages, some of which expire | see `image` |
 //!
 //! A recipient: queue, position, delivery byte, with 32 in it the session of the group.
 //!
@@ -339,7 +340,7 @@ pub fn decode(bytes: &[u8], offset: usize) -> Result<(Record, Option<Span>, usiz
     if end > bytes.len() {
         return Err(CodecError::Truncated);
     }
-    if !(1..=42).contains(&kind) {
+    if !(1..=43).contains(&kind) {
         return Err(CodecError::UnknownType(kind));
     }
     let mut fields = Fields { bytes: &bytes[..end], at: offset + RECORD_HEADER, span: None, body: None };

@@ -315,6 +315,8 @@ pub enum Image {
         chunk: u64,
         /// Those on disk; references are not counted.
         messages: Vec<(MessageId, Known)>,
+        /// When those that expire do.
+        expiries: Vec<(MessageId, WallTime)>,
     },
     /// What some topics retain.
     Retained {

@@ -6,6 +6,7 @@ use super::table::{Known, Table};
 use crate::durable::place::Place;
 use crate::durable::usage::Usage;
 use crate::ids::MessageId;
+use crate::time::WallTime;
 use alloc::vec::Vec;
 
 /// Bytes that the table takes for one message.
@@ -86,7 +87,7 @@ impl MessageStore {
         if self.restoring {
             // Where an image has it already, it knows better where it lies.
             if self.find(id).is_none() {
-                self.table.insert(id, Known::of(&message, place, body_bytes, 0));
+                self.add(id, &message, place, body_bytes, 0);
             }
             return;
         }
@@ -94,12 +95,25 @@ impl MessageStore {
             return;
         }
         self.body_bytes += u64::from(body_bytes);
-        self.table.insert(id, Known::of(&message, place, body_bytes, references));
+        self.add(id, &message, place, body_bytes, references);
         self.cache.insert(id, message);
         if let Some(place) = place {
             self.usage.add(place);
             self.cache.release(id);
         }
+    }
+
+    fn add(
+        &mut self,
+        id: MessageId,
+        message: &Message,
+        place: Option<Place>,
+        body_bytes: u32,
+        references: u32,
+    ) {
+        self.table.insert(id, Known::of(message, place, body_bytes, references));
+        let expiry = (message.expires_at > WallTime(0)).then_some((id, message.expires_at));
+        self.table.note_expiries(expiry);
     }
 
     /// The messages on disk of the next stretch of the table, from this one on, with their places; where to go on.

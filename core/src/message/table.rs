@@ -74,6 +74,8 @@ pub struct Chunk {
 pub struct Table {
     chunks: BTreeMap<u64, Chunk>,
     live: usize,
+    /// When those that expire do.
+    expiries: BTreeMap<MessageId, WallTime>,
 }
 
 impl Table {
@@ -91,6 +93,27 @@ impl Table {
     pub fn find(&self, id: MessageId) -> Option<Known> {
         let chunk = self.chunks.get(&(id.0 / CHUNK))?;
         chunk.index(id).map(|at| chunk.slots[at].known())
+    }
+
+    /// When the message expires, if it does and that is known: images of the formats before 4 do not say it.
+    pub fn expires_at(&self, id: MessageId) -> Option<WallTime> {
+        self.expiries.get(&id).copied()
+    }
+
+    /// Whether of no message it is known that it expires.
+    pub fn nothing_expires(&self) -> bool {
+        self.expiries.is_empty()
+    }
+
+    /// When the messages of a chunk expire, of those that do.
+    pub fn expiries_of(&self, number: u64) -> impl Iterator<Item = (MessageId, WallTime)> {
+        let ids = MessageId(number * CHUNK)..MessageId((number + 1) * CHUNK);
+        self.expiries.range(ids).map(|(id, at)| (*id, *at))
+    }
+
+    /// The messages expire then.
+    pub fn note_expiries(&mut self, expiries: impl IntoIterator<Item = (MessageId, WallTime)>) {
+        self.expiries.extend(expiries);
     }
 
     /// Adds a message, which must not be known.
@@ -125,6 +148,9 @@ impl Table {
         let known = slot.known();
         slot.live = false;
         self.live -= 1;
+        if known.expires() {
+            self.expiries.remove(&id);
+        }
         let number = id.0 / CHUNK;
         let chunk = self.chunks.get_mut(&number).expect("its slot was just there");
         if chunk.freed_one() {
@@ -171,6 +197,9 @@ impl Table {
             !chunk.slots.is_empty()
         });
         self.live = self.chunks.values().map(|chunk| chunk.live).sum();
+        let mut expiries = core::mem::take(&mut self.expiries);
+        expiries.retain(|id, _| self.find(*id).is_some());
+        self.expiries = expiries;
     }
 
     fn slot_mut(&mut self, id: MessageId) -> &mut Slot {

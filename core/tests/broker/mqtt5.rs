@@ -205,21 +205,32 @@ fn a_delayed_will_comes_once_when_its_delay_is_over() {
 #[test]
 fn what_nobody_fetches_in_time_is_freed() {
     // Broken: messages that expired fill the memory until their subscriber comes back. [MQTT-3.3.2-5]
-    let mut run = Run::new();
-    let (away, _) = accepted(&mut run, "away", false);
-    subscribe(&mut run, away, &[("t", 1)]);
-    run.break_off(away);
-    let (publisher, _) = accepted_5(&mut run, &connect_5("publisher", true, 0, None));
-    let expiring = |retain: u8, id: u8| {
-        packet(0x32 | retain, &[&[0, 1, b't', 0, id, 5, 2, 0, 0, 0, 5][..], b"old"].concat())
-    };
-    run.send(publisher, &expiring(0, 1));
-    run.send(publisher, &expiring(1, 2));
-    let held = |run: &mut Run| run.broker.statistics().messages;
-    assert_eq!(held(&mut run), 2);
-    run.pass_ms(6_000);
-    assert_eq!(held(&mut run), 0, "nothing is kept of what has expired");
-    let (away, _) = accepted(&mut run, "away", false);
-    assert!(payloads(&mut run, away).is_empty());
-    assert_eq!(run.broker.statistics().expired, 3, "two in the queue, one retained");
+    // In one run; with a restart that reads the records; with one that reads a checkpoint.
+    for (ms_until_restart, checkpoint_bytes) in [(None, 0), (Some(20), 0), (Some(3_000), 4096)] {
+        let mut settings = settings();
+        settings.limits.checkpoint_bytes = checkpoint_bytes;
+        let mut run = Run::with(settings);
+        let (away, _) = accepted(&mut run, "away", false);
+        subscribe(&mut run, away, &[("t", 1)]);
+        run.break_off(away);
+        let (publisher, _) = accepted_5(&mut run, &connect_5("publisher", true, 0, None));
+        let expiring = |retain: u8, id: u8| {
+            packet(0x32 | retain, &[&[0, 1, b't', 0, id, 5, 2, 0, 0, 0, 5][..], b"old"].concat())
+        };
+        run.send(publisher, &expiring(0, 1));
+        run.send(publisher, &expiring(1, 2));
+        let held = |run: &mut Run| run.broker.statistics().messages;
+        assert_eq!(held(&mut run), 2);
+        if let Some(ms) = ms_until_restart {
+            run.pass_ms(ms);
+            run = run.power_cut(Survival::Nothing);
+            assert_eq!(run.report.checkpoint.is_some(), checkpoint_bytes > 0, "{:?}", run.report);
+            assert_eq!(held(&mut run), 2);
+        }
+        run.pass_ms(6_000);
+        assert_eq!(held(&mut run), 0, "nothing is kept of what has expired");
+        let (away, _) = accepted(&mut run, "away", false);
+        assert!(payloads(&mut run, away).is_empty());
+        assert_eq!(run.broker.statistics().expired, 3, "two in the queue, one retained");
+    }
 }

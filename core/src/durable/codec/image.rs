@@ -12,6 +12,7 @@
 //! | 37 | image of a will with what only MQTT 5 has | vhost, client, retain byte, delay, expiry, message |
 //! | 40 | image of a stretch of a queue with entries of groups | list of (position, session of the group), then as 19 |
 //! | 42 | image of a stretch of a queue with notes | list of (position, 0 or 1 and the session of the group, returns), then as 19 |
+//! | 43 | image of a stretch of messages, some of which expire | list of (message, when), then as 20 |
 //! | 23 | listing | list of place |
 //! | 24 | checkpoint | begin: segment, offset, first record, checksum before (4), recovery count; list of place of listing; images of sessions; list of segment (less the one before); next session, queue, message |
 //!
@@ -26,6 +27,7 @@ use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, RecoveryCount, SegmentN
 use crate::message::table::{self, Known};
 use crate::mqtt::packet::QoS;
 use crate::queue::{self, Delivery, Entry, Note, Stage};
+use crate::time::WallTime;
 use alloc::vec::Vec;
 
 pub(super) fn type_of(image: &Image) -> u8 {
@@ -35,7 +37,8 @@ pub(super) fn type_of(image: &Image) -> u8 {
         Image::Subscriptions { .. } => 18,
         Image::Queue { notes, .. } if notes.is_empty() => 19,
         Image::Queue { .. } => 42,
-        Image::Messages { .. } => 20,
+        Image::Messages { expiries, .. } if expiries.is_empty() => 20,
+        Image::Messages { .. } => 43,
         Image::Retained { .. } => 21,
         Image::Will { will, .. } if is_of_mqtt_3(will) => 22,
         Image::Will { .. } => 37,
@@ -89,7 +92,11 @@ pub(super) fn put(out: &mut Vec<u8>, image: &Image) {
                 last = position.0;
             }
         }
-        Image::Messages { chunk, messages } => {
+        Image::Messages { chunk, messages, expiries } => {
+            if !expiries.is_empty() {
+                put_number(out, expiries.len() as u64);
+                expiries.iter().for_each(|(message, at)| put_numbers(out, &[message.0, at.0]));
+            }
             put_numbers(out, &[*chunk, messages.len() as u64]);
             for (message, known) in messages {
                 put_number(out, message.0);
@@ -186,7 +193,11 @@ impl Fields<'_> {
                 let notes = self.list(Self::note)?;
                 self.queue_image(notes)?
             }
-            20 => self.messages_image()?,
+            20 => self.messages_image(Vec::new())?,
+            43 => {
+                let expiries = self.list(|f| Some((MessageId(f.number()?), WallTime(f.number()?))))?;
+                self.messages_image(expiries)?
+            }
             21 => {
                 let (vhost, page) = (self.text()?, self.number()?);
                 let topics =
@@ -233,7 +244,7 @@ impl Fields<'_> {
         (next <= end.0 && end.0 <= stretch).then_some(Image::Queue { queue, first, end, entries, notes })
     }
 
-    fn messages_image(&mut self) -> Option<Image> {
+    fn messages_image(&mut self, expiries: Vec<(MessageId, WallTime)>) -> Option<Image> {
         let chunk = self.number()?;
         let mut next = 0;
         let messages = self.list(|f| {
@@ -247,7 +258,7 @@ impl Fields<'_> {
             let level = f.byte()?;
             Some((MessageId(message), Known { place: Some(place), body_bytes, level, references: 0 }))
         })?;
-        Some(Image::Messages { chunk, messages })
+        Some(Image::Messages { chunk, messages, expiries })
     }
 
     pub(super) fn place(&mut self) -> Option<Place> {

@@ -217,6 +217,7 @@ impl State {
                 })
             }
             Spot::Messages(number) => {
+                let expiries: Vec<_> = self.messages.table.expiries_of(*number).collect();
                 let chunk = self.messages.table.chunk_mut(*number);
                 chunk.filter(|chunk| due(&chunk.page)).and_then(|chunk| {
                     let on_disk = chunk.iter(*number).filter(|(_, known)| known.place.is_some());
@@ -228,7 +229,7 @@ impl State {
                         return None;
                     }
                     chunk.page.imaged();
-                    Some(Image::Messages { chunk: *number, messages })
+                    Some(Image::Messages { chunk: *number, messages, expiries })
                 })
             }
             Spot::Retained(vhost, number) => {
@@ -427,7 +428,8 @@ impl State {
                 notes.into_iter().for_each(|(position, note)| home.queue.note(position, note));
                 home.queue.restore_chunk(chunk)
             }
-            Image::Messages { chunk, messages } => {
+            Image::Messages { chunk, messages, expiries } => {
+                self.messages.table.note_expiries(expiries);
                 self.messages.table.restore(chunk, Page::at(place), messages)
             }
             Image::Retained { vhost, page, topics } => {

@@ -122,12 +122,14 @@ prop_compose! {
     fn messages()(
         chunk in 0u64..1 << 40,
         known in prop::collection::btree_map(0..table::CHUNK, (place(), any::<u32>(), any::<u8>()), 0..50),
+        expiries in prop::collection::vec((number(), number()), 0..5),
     ) -> Image {
+        let expiries = expiries.into_iter().map(|(message, at)| (MessageId(message), WallTime(at))).collect();
         let messages = known.into_iter().map(|(index, (place, body_bytes, level))| {
             let known = Known { place: Some(place), body_bytes, level, references: 0 };
             (MessageId(chunk * table::CHUNK + index), known)
         });
-        Image::Messages { chunk, messages: messages.collect() }
+        Image::Messages { chunk, messages: messages.collect(), expiries }
     }
 }
 
