@@ -228,10 +228,13 @@ impl Broker {
                 return self.park_frame(id, &frame);
             }
         }
+        // Content belongs to a Basic.Publish, if there is one.
+        let publishing = self.channel(id, number).is_some_and(|channel| channel.incoming.is_some());
+        let content_of = if publishing { super::wire::method::basic::Publish::ID } else { MethodId::NONE };
         let outcome = match frame.kind {
             FrameKind::Method => self.method(id, &frame),
-            FrameKind::Header => self.content_header(id, number, &frame).map_err(|f| (f, MethodId::NONE)),
-            FrameKind::Body => self.content_body(id, number, &frame).map_err(|f| (f, MethodId::NONE)),
+            FrameKind::Header => self.content_header(id, number, &frame).map_err(|fault| (fault, content_of)),
+            FrameKind::Body => self.content_body(id, number, &frame).map_err(|fault| (fault, content_of)),
             FrameKind::Heartbeat => Ok(()),
         };
         if let Err((fault, method)) = outcome {

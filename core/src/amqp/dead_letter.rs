@@ -11,8 +11,9 @@ use crate::durable::record::Record;
 use crate::event::{DropReason, Event};
 use crate::ids::QueueId;
 use crate::marks::reached;
-use crate::message::Message;
+use crate::message::{Message, Origin};
 use crate::queue::Entry;
+use crate::time::WallTime;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -77,7 +78,7 @@ impl Broker {
             self.fetch_entries(Reader::Queue(queue), lane, entry.position);
             return;
         };
-        let content = dead(&message, &target, reason, self.now.wall.0 / 1000);
+        let content = dead(&message, &target, reason, self.now.wall);
         let Some(routed) = self.route_dead(&target, &content) else {
             return self.drop_entry(lane, entry, reason);
         };
@@ -154,11 +155,17 @@ impl Broker {
 }
 
 /// The message as its dead letter.
-fn dead(message: &Message, target: &Target, reason: Reason, time: u64) -> Content {
+fn dead(message: &Message, target: &Target, reason: Reason, now: WallTime) -> Content {
     let (exchange, key) = bridge::address(message);
     let exchange = core::str::from_utf8(exchange).unwrap_or("");
-    let death = Death { target, reason, time, exchange, key: &key };
-    death.content(&bridge::properties(message), message.body_shared())
+    let death = Death { target, reason, time: now.0 / 1000, exchange, key: &key };
+    let mut properties = bridge::properties(message);
+    if message.origin != Origin::Amqp {
+        // What it had to live, or what is left of that.
+        let since = if reason == Reason::Expired { message.published_at } else { now };
+        properties = presenting::with_expiration(properties, message, since);
+    }
+    death.content(&properties, message.body_shared())
 }
 
 /// What `x-death` says.
@@ -175,9 +182,9 @@ impl Death<'_> {
     fn content(&self, properties: &Properties, body: Bytes) -> Content {
         let mut headers = properties.headers().unwrap_or_default();
         self.add_to(&mut headers, properties);
+        headers.remove(ShortStr::literal("BCC"));
         if self.target.key.is_some() {
             headers.remove(ShortStr::literal("CC"));
-            headers.remove(ShortStr::literal("BCC"));
         }
         let mut builder = properties.edit().set_headers(headers);
         if self.reason == Reason::Expired {

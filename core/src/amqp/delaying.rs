@@ -1,11 +1,12 @@
 //! Exchanges that delay (`x-delayed-message`): what has a header `x-delay` waits that many milliseconds before it is routed.
 //!
-//! It waits in a queue of the exchange's own, which no client sees and which survives as the exchange does. Its due time
-//! stands in the message as its expiry. When it is due one record takes it out of there and puts it where it is routed then.
+//! It waits in a queue of the exchange's own, which no client sees and which survives as the exchange does; whatever way it came
+//! there: published to the exchange, by a binding to it, or as a dead letter. It is due so many milliseconds after it was
+//! published. Then one record takes it out of there and puts it where it is routed then.
 
 use super::bridge;
 use super::publishing::Content;
-use super::wire::{Properties, ShortStr, Value};
+use super::wire::{ShortStr, Value};
 use crate::broker::Broker;
 use crate::broker::publishing::Published;
 use crate::durable::record::Record;
@@ -23,7 +24,7 @@ use alloc::string::String;
 const PREFIX: &str = "amq.delayed.";
 
 /// The header that says how long to wait, in milliseconds.
-const HEADER: &str = "x-delay";
+pub(super) const HEADER: &str = "x-delay";
 
 /// The longest delay, as in RabbitMQ: 2³² - 1 milliseconds.
 const DELAY_MAX_MS: i64 = 0xffff_ffff;
@@ -33,9 +34,9 @@ pub(super) fn is_hidden(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// How long the message wants to wait; none: not at all.
-fn delay_ms(properties: &Properties) -> Option<u64> {
-    let delay = properties.header(HEADER)?.as_integer()?;
+/// How long a message with this header `x-delay` wants to wait; none: not at all.
+pub(super) fn delay_ms(header: Option<Value>) -> Option<u64> {
+    let delay = header?.as_integer()?;
     u64::try_from(delay.min(DELAY_MAX_MS)).ok().filter(|delay| *delay > 0)
 }
 
@@ -54,25 +55,14 @@ impl Broker {
 
     /// Its exchange goes, and what waits with it.
     pub(super) fn remove_delay_queue(&mut self, vhost: usize, exchange: &str) {
-        let queue = self.state.vhosts[vhost].queues.get(queue_name(exchange).as_str()).copied();
-        if let Some(queue) = queue {
+        if let Some(queue) = self.delay_queue(vhost, exchange) {
             self.delete_declared(queue);
         }
     }
 
-    /// The queue in which the message waits, and until when; none: it does not wait.
-    pub(super) fn delay_of(
-        &self,
-        vhost: usize,
-        exchange: &str,
-        properties: &Properties,
-    ) -> Option<(QueueId, WallTime)> {
-        if !self.state.exchange(vhost, exchange)?.spec.delays {
-            return None;
-        }
-        let due = self.now.wall.plus_ms(delay_ms(properties)?);
-        let queue = self.state.vhosts[vhost].queues.get(queue_name(exchange).as_str())?;
-        Some((*queue, due))
+    /// The queue in which messages wait that an exchange delays.
+    pub(super) fn delay_queue(&self, vhost: usize, exchange: &str) -> Option<QueueId> {
+        self.state.vhosts[vhost].queues.get(queue_name(exchange).as_str()).copied()
     }
 
     /// Whether the queue belongs to an exchange that delays.
@@ -88,7 +78,7 @@ impl Broker {
             let Some(entry) = self.state.queue(queue).and_then(|lane| lane.first_from(cursor)) else {
                 return self.route_due(queue);
             };
-            let due = self.state.messages.message(entry.message).map(|message| message.expires_at);
+            let due = self.state.messages.message(entry.message).map(due_at);
             if due.is_none() && !self.fetches.is_unreadable(entry.message) {
                 reached!("delay waits for a read");
                 return self.read_for_queue(queue, queue, &entry);
@@ -126,9 +116,10 @@ impl Broker {
             self.read_for_queue(queue, queue, &entry);
             return false;
         };
-        let Some(vhost) = self.state.declared(queue).map(|declared| declared.vhost) else { return true };
+        let Some(declared) = self.state.declared(queue) else { return true };
+        let (vhost, name) = (declared.vhost, declared.name.clone());
         let content = undelayed(&message);
-        let exchange = core::str::from_utf8(bridge::exchange_of(message.properties())).unwrap_or("");
+        let exchange = name.strip_prefix(PREFIX).unwrap_or("");
         let routed = self.route_amqp(vhost, exchange, message.address(), &content.properties);
         let routed = routed.filter(|routed| !routed.queues.is_empty() || !routed.topics.is_empty());
         if let Some(routed) = routed {
@@ -156,6 +147,12 @@ fn queue_name(exchange: &str) -> String {
     format!("{PREFIX}{exchange}")
 }
 
+/// When the message is due.
+fn due_at(message: &Message) -> WallTime {
+    let header = bridge::properties(message).header(HEADER);
+    message.published_at.plus_ms(delay_ms(header).unwrap_or(0))
+}
+
 /// The message as it goes on: as in RabbitMQ its delay is negative from then on, so that no other exchange delays it.
 fn undelayed(message: &Message) -> Content {
     let properties = bridge::properties(message);
@@ -164,7 +161,6 @@ fn undelayed(message: &Message) -> Content {
     headers.set(ShortStr::literal(HEADER), Value::I64(-delay));
     let properties = properties.edit().set_headers(headers).build();
     let exchange = ShortStr::new(bridge::exchange_of(message.properties())).unwrap_or_default();
-    debug_assert!(!exchange.as_bytes().is_empty(), "the default exchange does not delay");
     let key = ShortStr::new(message.address()).unwrap_or_default();
     Content::sent_on(exchange, key, properties, message.body_shared())
 }

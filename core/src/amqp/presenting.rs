@@ -2,14 +2,18 @@
 
 use super::bridge;
 use super::wire::content::content_header_bytes;
-use super::wire::{FrameMax, Properties, ShortStr, Value};
+use super::wire::{FrameMax, Properties, ShortStr, Table, Value};
 use crate::message::{Message, Origin};
 use crate::time::WallTime;
+use alloc::collections::BTreeSet;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
 /// How often a message was delivered before, in queues that look at it.
 const COUNT_HEADER: &str = "x-delivery-count";
+
+/// How many headers were left out, because all of them did not fit into a frame of the size agreed on.
+const LEFT_OUT_HEADER: &str = "x-vowmq-headers-left-out";
 
 /// The properties, with how often the message was delivered before, and in a frame that the receiver takes: a header cannot
 /// be split, so it is told of fewer deaths, the latest, where all do not fit.
@@ -19,7 +23,7 @@ pub(super) fn properties(
     frame_max: FrameMax,
     now: WallTime,
 ) -> Properties {
-    let mut properties = bridge::properties(message);
+    let mut properties = without_bcc(bridge::properties(message));
     if message.origin != Origin::Amqp {
         properties = with_expiration(properties, message, now);
     }
@@ -31,8 +35,19 @@ pub(super) fn properties(
     within(properties, frame_max.get() as usize)
 }
 
+/// Receivers do not see who gets a blind copy.
+fn without_bcc(properties: Properties) -> Properties {
+    match properties.header("BCC").and_then(|_| properties.headers()) {
+        Some(mut headers) => {
+            headers.remove(ShortStr::literal("BCC"));
+            properties.edit().set_headers(headers).build()
+        }
+        None => properties,
+    }
+}
+
 /// What is left of an MQTT message's time, in milliseconds.
-fn with_expiration(properties: Properties, message: &Message, now: WallTime) -> Properties {
+pub(super) fn with_expiration(properties: Properties, message: &Message, now: WallTime) -> Properties {
     if message.expires_at == WallTime(0) {
         return properties;
     }
@@ -43,13 +58,16 @@ fn with_expiration(properties: Properties, message: &Message, now: WallTime) -> 
     }
 }
 
-/// The properties with as many of the latest deaths as a frame of `most` bytes has room for.
+/// The properties with as many of the latest deaths, and then of the other headers, as a frame of `most` bytes has room for.
 pub(super) fn within(properties: Properties, most: usize) -> Properties {
     if content_header_bytes(&properties) <= most {
         return properties;
     }
     let name = ShortStr::literal("x-death");
     let Some(mut headers) = properties.headers() else { return properties };
+    if headers.get("x-death").is_none() {
+        return without_largest(&properties, headers, most);
+    }
     let deaths: Vec<Value> = headers.get("x-death").and_then(Value::as_array).unwrap_or(&[]).to_vec();
     let mut fits = |kept: usize| {
         headers.set(name, Value::Array(deaths[..kept].to_vec()));
@@ -57,7 +75,10 @@ pub(super) fn within(properties: Properties, most: usize) -> Properties {
         (content_header_bytes(&shorter) <= most).then_some(shorter)
     };
     let (mut kept, mut refused) = (0, deaths.len());
-    let Some(mut best) = fits(0) else { return properties };
+    let Some(mut best) = fits(0) else {
+        headers.remove(name);
+        return without_largest(&properties, headers, most);
+    };
     while refused - kept > 1 {
         let middle = kept + (refused - kept) / 2;
         match fits(middle) {
@@ -66,4 +87,61 @@ pub(super) fn within(properties: Properties, most: usize) -> Properties {
         }
     }
     best
+}
+
+/// The properties without the largest of these headers, as few as need be, and with a header that says how many are missing.
+/// Without any a header frame is never too large.
+fn without_largest(properties: &Properties, headers: Table, most: usize) -> Properties {
+    let bytes_of = |name: ShortStr<'_>, value: &Value| {
+        let mut one = Table::new();
+        one.push(name.to_short_string(), value.clone());
+        one.encode().len()
+    };
+    let whole = |headers: &Table| properties.edit().set_headers(headers.clone()).build();
+    let mut sizes: Vec<(usize, usize)> =
+        headers.iter().enumerate().map(|(at, (name, value))| (bytes_of(name, value), at)).collect();
+    sizes.sort_unstable_by_key(|(bytes, at)| (core::cmp::Reverse(*bytes), *at));
+    let mut left_out = BTreeSet::new();
+    let mut bytes = content_header_bytes(&whole(&headers)) + LEFT_OUT_HEADER.len() + 10;
+    for (size, at) in sizes {
+        if bytes <= most {
+            break;
+        }
+        bytes -= size;
+        left_out.insert(at);
+    }
+    let mut kept = Table::new();
+    for (_, (name, value)) in headers.iter().enumerate().filter(|(at, _)| !left_out.contains(at)) {
+        kept.push(name.to_short_string(), value.clone());
+    }
+    kept.set(ShortStr::literal(LEFT_OUT_HEADER), Value::I64(left_out.len() as i64));
+    whole(&kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amqp::wire::PropertiesBuilder;
+
+    #[test]
+    fn a_header_frame_is_never_larger_than_agreed() {
+        // Broken: a client that agreed on small frames is cut off by a message, and by the same one again.
+        let mut headers = Table::new();
+        let deaths: Vec<Value> = (0..100).map(|_| Value::text("a death of some length")).collect();
+        headers.push(ShortStr::literal("x-death").to_short_string(), Value::Array(deaths));
+        for (name, bytes) in [("small", 10), ("large", 9000), ("middle", 3000)] {
+            let value = Value::LongString(alloc::vec![b'x'; bytes].into());
+            headers.push(ShortStr::literal(name).to_short_string(), value);
+        }
+        let properties = PropertiesBuilder::new().set_headers(headers.clone()).build();
+        let names = |most: usize| {
+            let within = within(properties.clone(), most);
+            assert!(content_header_bytes(&within) <= most);
+            let headers = within.headers().expect("there are some");
+            headers.iter().map(|(name, _)| name.as_str().expect("text").to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(100_000), ["x-death", "small", "large", "middle"]);
+        assert_eq!(names(13_000), ["x-death", "small", "large", "middle"]);
+        assert_eq!(names(4096), ["small", "middle", LEFT_OUT_HEADER]);
+    }
 }

@@ -6,10 +6,10 @@ use super::fault::Fault;
 use super::routing::Routed;
 use super::wire::method::basic;
 use super::wire::{
-    ChannelNumber, ContentHeader, Frame, FrameMax, Properties, PutMethod, ReplyCode, ShortStr, Table, Value,
+    ChannelNumber, ContentHeader, Frame, FrameMax, Properties, PutMethod, ReplyCode, ShortStr, Value,
     content, frame,
 };
-use super::{bridge, connection};
+use super::{bridge, connection, presenting};
 use crate::broker::Broker;
 use crate::broker::publishing::{Published, Publishing};
 use crate::connection::Reply;
@@ -234,14 +234,7 @@ impl Broker {
             return Err(Fault::no("exchange", exchange));
         };
         let returned = publish.mandatory && self.leads_nowhere(vhost, &routed, &content.properties);
-        let delay = self.delay_of(vhost, exchange, &content.properties);
-        let returned = returned && delay.is_none();
-        let routed = match delay {
-            Some((queue, _)) => Routed { queues: Vec::from([queue]), ..Routed::default() },
-            None => routed,
-        };
-        let until = delay.map(|(_, until)| until);
-        let published = self.publish_routed(Some(id), vhost, content, &routed, &[], until);
+        let published = self.publish_routed(Some(id), vhost, content, &routed, &[]);
         // Told once, however often it was held, and before its confirm.
         if returned && published != Published::Held {
             self.return_message(id, number, content);
@@ -268,7 +261,7 @@ impl Broker {
         routed.queues.is_empty() && found.is_empty() && !bridge::asks_to_retain(properties)
     }
 
-    /// Publishes a message to where it was routed; `until`: it only waits there.
+    /// Publishes a message to where it was routed.
     pub(super) fn publish_routed(
         &mut self,
         connection: Option<ConnectionId>,
@@ -276,16 +269,13 @@ impl Broker {
         content: &Content,
         routed: &Routed,
         replaces: &[(QueueId, crate::ids::QueuePosition)],
-        until: Option<WallTime>,
     ) -> Published {
         let publish = content.publish();
-        let properties = until.is_none().then(|| without_bcc(&content.properties)).flatten();
-        let properties =
-            stored_properties(publish.exchange, properties.as_ref().unwrap_or(&content.properties));
+        let properties = stored_properties(publish.exchange, &content.properties);
         let key = publish.routing_key.as_bytes();
         let persistent = content.properties.delivery_mode() == Some(2);
         let expiration = content.properties.expiration().and_then(milliseconds);
-        let expires_at = until.or(expiration.map(|ms| self.now.wall.plus_ms(ms)));
+        let expires_at = expiration.map(|ms| self.now.wall.plus_ms(ms));
         let topic = routed.topics.first().and_then(|key| bridge::topic_of(key));
         if topic.is_some() {
             reached!("AMQP to a topic");
@@ -329,7 +319,7 @@ impl Broker {
             return Published::Refused("no queue takes it");
         }
         let routed = Routed { queues, ..routed };
-        let published = self.publish_routed(None, vhost, content, &routed, replaces, None);
+        let published = self.publish_routed(None, vhost, content, &routed, replaces);
         if let Published::Stored { .. } = published {
             for queue in refusing {
                 reached!("full queue passed by");
@@ -414,7 +404,8 @@ impl Broker {
             exchange: publish.exchange,
             routing_key: publish.routing_key,
         };
-        let bytes = with_content(number, &method, &content.properties, &content.body, frame_max);
+        let properties = presenting::within(content.properties.clone(), frame_max.get() as usize);
+        let bytes = with_content(number, &method, &properties, &content.body, frame_max);
         self.counters.delivered += 1;
         self.send(to, &bytes);
     }
@@ -451,14 +442,6 @@ fn stored_properties(exchange: ShortStr<'_>, properties: &Properties) -> Vec<u8>
     stored.extend_from_slice(exchange.as_bytes());
     stored.extend_from_slice(bytes);
     stored
-}
-
-/// Receivers do not see who got a blind copy.
-fn without_bcc(properties: &Properties) -> Option<Properties> {
-    properties.header("BCC")?;
-    let mut headers: Table = properties.headers()?;
-    headers.remove(ShortStr::literal("BCC"));
-    Some(properties.edit().set_headers(headers).build())
 }
 
 /// A method with content, all frames.

@@ -1,8 +1,8 @@
 //! Where a message goes: from an exchange by its bindings to queues, once each, whatever leads there.
 
 use super::bridge;
-use super::delaying::is_hidden;
-use super::wire::{Properties, ShortStr, Table, Value};
+use super::delaying::{self, delay_ms, is_hidden};
+use super::wire::{Properties, ShortStr};
 use crate::broker::Broker;
 use crate::durable::state::topology::TOPIC_EXCHANGE;
 use crate::ids::QueueId;
@@ -25,7 +25,10 @@ struct Sought<'a> {
     vhost: usize,
     /// The routing key, and those of the headers CC and BCC.
     keys: Vec<&'a [u8]>,
+    /// An encoded table.
     headers: Option<&'a [u8]>,
+    /// It wants to wait where an exchange delays.
+    delayed: bool,
 }
 
 impl Broker {
@@ -37,10 +40,9 @@ impl Broker {
         key: &[u8],
         properties: &Properties,
     ) -> Option<Routed> {
-        let table = properties.headers();
-        let copies = table.as_ref().map(copies).unwrap_or_default();
+        let copies = copies(properties);
         let mut keys = Vec::from([key]);
-        keys.extend(copies.iter().copied());
+        keys.extend(copies.iter().map(|key| &key[..]));
         let mut routed = Routed::default();
         if exchange.is_empty() {
             let queues = &self.state.vhosts[vhost].queues;
@@ -49,8 +51,8 @@ impl Broker {
             routed.queues.extend(named.filter_map(|name| queues.get(name)));
         } else {
             self.state.exchange(vhost, exchange)?;
-            let encoded = table.as_ref().map(Table::encode);
-            let sought = Sought { vhost, keys, headers: encoded.as_deref() };
+            let delayed = delay_ms(properties.header(delaying::HEADER)).is_some();
+            let sought = Sought { vhost, keys, headers: properties.encoded_headers(), delayed };
             self.follow(&sought, exchange, &mut routed);
         }
         routed.queues.sort_unstable();
@@ -69,7 +71,7 @@ impl Broker {
             self.counters.unmappable += 1;
             return Vec::new();
         }
-        let sought = Sought { vhost, keys: Vec::from([&key[..]]), headers: None };
+        let sought = Sought { vhost, keys: Vec::from([&key[..]]), headers: None, delayed: false };
         let mut routed = Routed::default();
         self.follow(&sought, TOPIC_EXCHANGE, &mut routed);
         routed.queues.sort_unstable();
@@ -84,17 +86,21 @@ impl Broker {
         let mut seen: BTreeSet<Arc<str>> = BTreeSet::new();
         let mut at = exchanges.get_key_value(first);
         while let Some((name, exchange)) = at {
+            let waits = exchange.spec.delays && sought.delayed;
             let is_topics = &**name == TOPIC_EXCHANGE;
             if is_topics {
                 routed.topics.extend(sought.keys.iter().map(|key| key.to_vec()));
             }
-            let mut any = is_topics;
+            let mut any = is_topics || waits;
+            if waits {
+                routed.queues.extend(self.delay_queue(sought.vhost, name));
+            }
             let mut lead_on = |to: &Arc<str>| {
                 if **to != *first && seen.insert(Arc::clone(to)) {
                     pending.push(Arc::clone(to));
                 }
             };
-            for key in &sought.keys {
+            for key in sought.keys.iter().filter(|_| !waits) {
                 exchange.router.route(key, sought.headers, &mut |destination| {
                     any = true;
                     match destination {
@@ -117,7 +123,8 @@ impl Broker {
 }
 
 /// The routing keys of the headers CC and BCC.
-fn copies(headers: &Table) -> Vec<&[u8]> {
-    let lists = ["CC", "BCC"].into_iter().filter_map(|name| headers.get(name));
-    lists.filter_map(Value::as_array).flatten().filter_map(Value::as_long_string).collect()
+fn copies(properties: &Properties) -> Vec<Vec<u8>> {
+    let lists = ["CC", "BCC"].into_iter().filter_map(|name| properties.header(name));
+    let keys = lists.flat_map(|list| list.as_array().unwrap_or(&[]).to_vec());
+    keys.filter_map(|key| key.as_long_string().map(<[u8]>::to_vec)).collect()
 }

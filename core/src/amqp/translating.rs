@@ -9,8 +9,8 @@
 //! | user properties | headers: text; a name that comes several times is an array of texts |
 //! | payload format indicator 1 | the header `x-mqtt-payload-format-indicator` |
 //!
-//! On the way to MQTT, headers that are texts, numbers or truth values become user properties; `CC`, `BCC` and those of the
-//! bridge itself do not. What the other side cannot hold stays out: a name or text that is longer than 255 bytes where AMQP has
+//! On the way to MQTT, headers that are texts, numbers or truth values become user properties. `CC`, `BCC` and the names of the
+//! bridge itself, which begin with `x-mqtt-`, go neither way. What the other side cannot hold stays out: a name or text that is longer than 255 bytes where AMQP has
 //! a short string, an array or table of AMQP.
 
 use super::bridge;
@@ -18,6 +18,7 @@ use super::wire::{Properties, PropertiesBuilder, ShortStr, Table, Value};
 use crate::mqtt::packet::message_properties;
 use crate::mqtt::packet::property::{self, Property};
 use crate::mqtt::topic::TopicName;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -37,6 +38,7 @@ const TEXT_MAX: usize = 65_535;
 /// Adds the properties of an MQTT 5 message.
 pub(super) fn to_amqp(forwarded: &[u8], mut headers: Table) -> PropertiesBuilder {
     let mut builder = PropertiesBuilder::new();
+    let mut users = Users::default();
     message_properties::each(forwarded, |property| match property {
         Property::PayloadFormat(true) => headers.set(ShortStr::literal(FORMAT_HEADER), Value::U8(1)),
         Property::ContentType(text) => {
@@ -53,21 +55,40 @@ pub(super) fn to_amqp(forwarded: &[u8], mut headers: Table) -> PropertiesBuilder
                 builder = core::mem::take(&mut builder).set_reply_to(key);
             }
         }
-        Property::User(name, value) => add_header(&mut headers, name, value),
+        Property::User(name, value) => users.add(name, value),
         _ => {}
     });
+    users.put(&mut headers);
     builder.set_headers(headers)
 }
 
-fn add_header(headers: &mut Table, name: &str, value: &str) {
-    let Some(short) = ShortStr::new(name.as_bytes()) else { return };
-    let value = Value::text(value);
-    let values = match headers.get(name) {
-        None => value,
-        Some(Value::Array(before)) => Value::Array(before.iter().cloned().chain([value]).collect()),
-        Some(before) => Value::Array(Vec::from([before.clone(), value])),
-    };
-    headers.set(short, values);
+/// User properties, the values of each name together.
+#[derive(Default)]
+struct Users<'a> {
+    named: Vec<(&'a str, Vec<Value>)>,
+    places: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Users<'a> {
+    fn add(&mut self, name: &'a str, value: &str) {
+        if is_own(name) {
+            return;
+        }
+        let place = *self.places.entry(name).or_insert_with(|| {
+            self.named.push((name, Vec::new()));
+            self.named.len() - 1
+        });
+        self.named[place].1.push(Value::text(value));
+    }
+
+    /// In the order in which the names came first.
+    fn put(self, headers: &mut Table) {
+        for (name, mut values) in self.named {
+            let Some(name) = ShortStr::new(name.as_bytes()) else { continue };
+            let value = if values.len() == 1 { values.pop() } else { Some(Value::Array(values)) };
+            value.into_iter().for_each(|value| headers.push(name.to_short_string(), value));
+        }
+    }
 }
 
 /// The properties of an AMQP message as a subscriber of MQTT 5 sees them, its expiry aside.

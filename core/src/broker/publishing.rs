@@ -187,7 +187,10 @@ impl Broker {
         }
         // What a topic retains, or does not retain, may be known and not durable yet.
         let mut wait = if publishing.retain { retained_lsn(self, vhost, topic) } else { Lsn::NONE };
-        let heard = !plain || !route.at_most_once.is_empty() || !route.passed_by.is_empty();
+        let heard = !route.recipients.is_empty()
+            || retain != Retain::Not
+            || !route.at_most_once.is_empty()
+            || !route.passed_by.is_empty();
         let Route { recipients, sessions, queues, at_most_once, dropped, passed_by } = route;
         if !plain {
             wait = wait.max(self.store(&publishing, recipients, retain, dropped));

@@ -2,6 +2,7 @@
 
 use super::connection::Client;
 use super::packet::connack::{self, ConnectReturnCode};
+use super::packet::property;
 use super::packet::{Connect, ProtocolLevel, ReasonCode};
 use super::terms::{self, Terms};
 use super::topic::TopicName;
@@ -22,6 +23,25 @@ use alloc::string::String;
 /// The virtual host of MQTT listeners.
 pub(crate) const DEFAULT_VHOST: &str = "/";
 
+/// Bytes of an unknown authentication method that are told and logged.
+const METHOD_SHOWN: usize = 40;
+
+/// Who is answered with CONNACK.
+#[derive(Clone, Copy)]
+pub(super) struct Asker {
+    /// The version it speaks.
+    pub level: ProtocolLevel,
+    /// Bytes of the largest packet that it takes. [MQTT-3.1.2-24] of MQTT 5
+    pub packet_bytes: usize,
+}
+
+impl Asker {
+    fn of(connect: &Connect<'_>, level: ProtocolLevel) -> Asker {
+        let packet_bytes = usize::try_from(connect.terms.maximum_packet_bytes).unwrap_or(usize::MAX);
+        Asker { level, packet_bytes }
+    }
+}
+
 /// How long the client's session outlives its connection; none: it ends with it.
 fn keeps(connect: &Connect<'_>) -> Option<SessionExpiry> {
     match connect.level {
@@ -40,29 +60,46 @@ impl Broker {
                 let text = format!("protocol level {number} is not spoken here; MQTT 3.1, 3.1.1 and 5 are");
                 let level = ProtocolLevel::V3_1_1; // what an unknown version is sure to read
                 let code = ReasonCode::UnsupportedProtocolVersion; // [MQTT-3.1.2-2]
-                return self.refuse(id, level, code, CloseKind::ProtocolError, "[MQTT-3.1.2-2]", text.into());
+                let asker = Asker { level, packet_bytes: usize::MAX };
+                return self.refuse(id, asker, code, CloseKind::ProtocolError, "[MQTT-3.1.2-2]", text.into());
             }
         };
+        let asker = Asker::of(connect, level);
         if let Some(method) = connect.terms.authentication_method {
+            let method = property::beginning(method, METHOD_SHOWN);
             let text = format!("the authentication method {method:?} is not known here");
             let code = ReasonCode::BadAuthenticationMethod; // [MQTT-4.12.0-1]
-            return self.refuse(id, level, code, CloseKind::ProtocolError, "[MQTT-4.12.0-1]", text.into());
+            return self.refuse(id, asker, code, CloseKind::ProtocolError, "[MQTT-4.12.0-1]", text.into());
         }
-        let Some(client) = self.client_id(id, connect, level) else { return };
+        let Some(client) = self.client_id(id, connect, asker) else { return };
+        let answer = self.connack(id, connect, level, &client, false).len();
+        if answer > asker.packet_bytes {
+            let most = asker.packet_bytes;
+            let text = format!("CONNACK takes {answer} bytes; the client's Maximum Packet Size is {most}");
+            let code = ReasonCode::PacketTooLarge;
+            return self.refuse(
+                id,
+                asker,
+                code,
+                CloseKind::ProtocolError,
+                "MQTT 5 [MQTT-3.1.2-24]",
+                text.into(),
+            );
+        }
         if let Some(will) = &connect.will
             && let Some(text) = self.topic_beyond_limits(will.topic.as_str())
         {
             // MQTT 3 has no return code for it. [MQTT-3.2.2-6]
-            return self.refuse(id, level, ReasonCode::TopicNameInvalid, CloseKind::Limit, "", text.into());
+            return self.refuse(id, asker, ReasonCode::TopicNameInvalid, CloseKind::Limit, "", text.into());
         }
         let key = ClientKey { vhost: DEFAULT_VHOST.into(), client: client.as_str().into() };
         if let Some(text) = self.unavailable_for(&key, connect) {
-            return self.refuse_for_now(id, level, text);
+            return self.refuse_for_now(id, asker, text);
         }
         self.take_over(&key, connect.clean_session);
         // The will of the connection that just ended may wait for room: a new one must not take its place.
         if let Some(text) = self.unavailable_for(&key, connect) {
-            return self.refuse_for_now(id, level, text);
+            return self.refuse_for_now(id, asker, text);
         }
         let expiry = keeps(connect);
         let (session, present, wait) = match connect.clean_session {
@@ -107,8 +144,7 @@ impl Broker {
             ..terms::of_broker(&self.settings.limits)
         };
         let whole = connack::encode_accepted(present, &terms);
-        let most = usize::try_from(connect.terms.maximum_packet_bytes).unwrap_or(usize::MAX);
-        if whole.len() <= most || answers.is_none() {
+        if whole.len() <= Asker::of(connect, level).packet_bytes || answers.is_none() {
             return whole.into();
         }
         let terms = connack::Terms { response_information: None, ..terms };
@@ -124,7 +160,8 @@ impl Broker {
     }
 
     /// The client's identifier, or one of our own. None: it was refused.
-    fn client_id(&mut self, id: ConnectionId, connect: &Connect<'_>, level: ProtocolLevel) -> Option<String> {
+    fn client_id(&mut self, id: ConnectionId, connect: &Connect<'_>, asker: Asker) -> Option<String> {
+        let level = asker.level;
         let given = connect.client_id;
         let most = self.settings.limits.client_id_bytes;
         let problem: Option<(&'static str, Cow<'static, str>)> = if given.len() > most {
@@ -142,7 +179,7 @@ impl Broker {
         };
         if let Some((clause, text)) = problem {
             let code = ReasonCode::ClientIdentifierNotValid;
-            self.refuse(id, level, code, CloseKind::ProtocolError, clause, text);
+            self.refuse(id, asker, code, CloseKind::ProtocolError, clause, text);
             return None;
         }
         if !given.is_empty() {
@@ -171,23 +208,26 @@ impl Broker {
         }
     }
 
-    fn refuse_for_now(&mut self, id: ConnectionId, level: ProtocolLevel, text: &'static str) {
-        self.refuse(id, level, ReasonCode::ServerUnavailable, CloseKind::Unavailable, "", text.into());
+    fn refuse_for_now(&mut self, id: ConnectionId, asker: Asker, text: &'static str) {
+        self.refuse(id, asker, ReasonCode::ServerUnavailable, CloseKind::Unavailable, "", text.into());
     }
 
     /// Refuses: CONNACK with a code and without a session, then the end. [MQTT-3.2.2-4], [MQTT-3.2.2-5]
     pub(super) fn refuse(
         &mut self,
         id: ConnectionId,
-        level: ProtocolLevel,
+        asker: Asker,
         code: ReasonCode,
         kind: CloseKind,
         clause: &'static str,
         text: Cow<'static, str>,
     ) {
         self.counters.protocol_errors += u64::from(kind == CloseKind::ProtocolError);
-        match (level, ConnectReturnCode::of(code)) {
-            (ProtocolLevel::V5, _) => self.send(id, &connack::encode_refused(code, &text)),
+        match (asker.level, ConnectReturnCode::of(code)) {
+            (ProtocolLevel::V5, _) => {
+                let packet = connack::encode_refused(code, &text, asker.packet_bytes);
+                packet.iter().for_each(|packet| self.send(id, packet));
+            }
             (_, Some(code)) => self.send(id, &connack::encode(code, false)),
             (_, None) => {}
         }

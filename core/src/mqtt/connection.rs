@@ -6,6 +6,7 @@
 //!
 //! Packets are handled as soon as they are whole, before the CONNACK has left as well; replies keep their order.
 
+use super::connecting::Asker;
 use super::packet::connect::claims_mqtt_5;
 use super::packet::disconnect;
 use super::packet::frame::{self, Framed};
@@ -135,8 +136,16 @@ impl Broker {
                         return;
                     }
                     let level = self.connections[&id].client.as_ref().map(|client| client.level);
-                    match Packet::decode(frame, level.unwrap_or(ProtocolLevel::V3_1_1)) {
-                        Err(violation) if level.is_none() && claims_mqtt_5(frame.body) => {
+                    let is_mqtt_5 = match level {
+                        Some(level) => level == ProtocolLevel::V5,
+                        None => claims_mqtt_5(frame.body),
+                    };
+                    let decoded = match is_mqtt_5 && used != frame::whole_bytes(frame.body.len()) {
+                        true => Err(Violation::IntegerTooLong), // [MQTT-1.5.5-1] of MQTT 5
+                        false => Packet::decode(frame, level.unwrap_or(ProtocolLevel::V3_1_1)),
+                    };
+                    match decoded {
+                        Err(violation) if level.is_none() && is_mqtt_5 => {
                             return self.refuse_violation(id, violation);
                         }
                         Err(violation) => return self.violated(id, violation),
@@ -240,7 +249,9 @@ impl Broker {
     /// Refuses a CONNECT of MQTT 5 that breaks a rule. [MQTT-3.1.4-1]
     fn refuse_violation(&mut self, id: ConnectionId, violation: Violation) {
         let (code, kind) = (violation.code(), CloseKind::ProtocolError);
-        self.refuse(id, ProtocolLevel::V5, code, kind, violation.clause(), violation.text().into());
+        // What it takes is not known: the packet could not be read.
+        let asker = Asker { level: ProtocolLevel::V5, packet_bytes: usize::MAX };
+        self.refuse(id, asker, code, kind, violation.clause(), violation.text().into());
     }
 
     /// Tells a client of MQTT 5 why its connection ends now; not before its CONNACK. [MQTT-3.14.0-1]

@@ -1,6 +1,6 @@
 //! SUBSCRIBE and UNSUBSCRIBE (§3.8, §3.10).
 
-use super::packet::frame::put_codes;
+use super::packet::frame::{put_codes, whole_bytes};
 use super::packet::subscribe::{Options, RetainHandling};
 use super::packet::{AckKind, ProtocolLevel, ReasonCode, Subscribe, Unsubscribe};
 use crate::broker::Broker;
@@ -9,6 +9,8 @@ use crate::durable::record::{Granted, Record, Subscription};
 use crate::ids::{ConnectionId, Lsn, SessionId};
 use crate::mqtt::topic::TopicFilter;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::vec::Vec;
 
 /// First byte of SUBACK (§3.9) and UNSUBACK (§3.11).
@@ -17,16 +19,15 @@ const UNSUBACK: u8 = 0xb0;
 
 impl Broker {
     pub(super) fn on_subscribe(&mut self, id: ConnectionId, session: SessionId, subscribe: &Subscribe<'_>) {
-        for filter in subscribe.filters.iter().filter_map(|(filter, _)| filter.ok()) {
-            if !self.topic_is_within_limits(id, filter.as_str()) {
-                return;
-            }
+        if !self.answer_fits(id, subscribe.filters.len()) {
+            return;
         }
         let level = self.level_of(id);
         let held = &self.state.session(session).expect("a client has a session").subscriptions;
         let full = self.log.is_full() && self.state.is_durable_session(session);
         let mut count = held.len();
         let mut granted: Vec<Granted> = Vec::new();
+        let mut new: BTreeSet<&str> = BTreeSet::new();
         let mut codes = Vec::with_capacity(subscribe.filters.len());
         let refusal = |reason: ReasonCode| match level {
             ProtocolLevel::V5 => reason as u8,
@@ -34,19 +35,20 @@ impl Broker {
             ProtocolLevel::V3_1 | ProtocolLevel::V3_1_1 => ReasonCode::UnspecifiedError as u8,
         };
         for (filter, options) in &subscribe.filters {
-            let filter = match filter {
-                Ok(filter) => filter.as_str(),
-                Err(_) => {
-                    codes.push(refusal(ReasonCode::TopicFilterInvalid));
-                    continue;
-                }
+            let filter = filter.as_ref().map(|filter| filter.as_str());
+            let Some(filter) = filter.ok().filter(|filter| self.topic_beyond_limits(filter).is_none()) else {
+                codes.push(refusal(ReasonCode::TopicFilterInvalid));
+                continue;
             };
-            let known = held.contains_key(filter) || granted.iter().any(|granted| *granted.filter == *filter);
+            let known = held.contains_key(filter) || new.contains(filter);
             if full || (!known && count >= self.settings.limits.subscriptions) {
                 codes.push(refusal(ReasonCode::QuotaExceeded));
                 continue;
             }
-            count += usize::from(!known);
+            if !known {
+                new.insert(filter);
+                count += 1;
+            }
             granted.push(grant(filter, options, subscribe.identifier, known));
             codes.push(options.qos as u8); // [MQTT-3.8.4-5], [MQTT-3.8.4-6]
         }
@@ -80,15 +82,20 @@ impl Broker {
         session: SessionId,
         unsubscribe: &Unsubscribe<'_>,
     ) {
+        if self.level_of(id) == ProtocolLevel::V5 && !self.answer_fits(id, unsubscribe.filters.len()) {
+            return;
+        }
         let held = self.state.session(session).expect("a client has a session");
         let mut wait = held.changed;
+        let mut gone: BTreeSet<&str> = BTreeSet::new();
         let mut filters: Vec<Box<str>> = Vec::new();
         let mut codes = Vec::with_capacity(unsubscribe.filters.len());
         for filter in &unsubscribe.filters {
             let reason = match filter {
                 Err(_) => ReasonCode::TopicFilterInvalid,
-                Ok(filter) if filters.iter().any(|known| **known == *filter.as_str()) => ReasonCode::Success,
+                Ok(filter) if gone.contains(filter.as_str()) => ReasonCode::Success,
                 Ok(filter) if held.subscriptions.contains_key(filter.as_str()) => {
+                    gone.insert(filter.as_str());
                     filters.push(filter.as_str().into());
                     ReasonCode::Success
                 }
@@ -109,6 +116,22 @@ impl Broker {
         let mut unsuback = Vec::with_capacity(8 + codes.len());
         put_codes(&mut unsuback, UNSUBACK, unsubscribe.packet_id, &codes, ProtocolLevel::V5);
         self.reply(id, wait, Reply::Long(unsuback.into()));
+    }
+}
+
+impl Broker {
+    /// Whether SUBACK, or UNSUBACK of MQTT 5, with so many codes is not larger than the client takes; otherwise the
+    /// connection has been closed, and nothing done. [MQTT-3.1.2-24] of MQTT 5
+    fn answer_fits(&mut self, id: ConnectionId, codes: usize) -> bool {
+        let bytes = whole_bytes(codes + 3);
+        let most = self.connections.get(&id).and_then(|c| c.terms()).map(|terms| terms.maximum_packet_bytes);
+        let fits = most.is_none_or(|most| bytes <= most);
+        if !fits {
+            let most = most.unwrap_or(0);
+            let text = format!("the answer takes {bytes} bytes; the client's Maximum Packet Size is {most}");
+            self.over_limit(id, ReasonCode::PacketTooLarge, text.into());
+        }
+        fits
     }
 }
 

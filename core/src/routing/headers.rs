@@ -3,6 +3,7 @@
 use super::exchange::Destination;
 use crate::amqp::wire::{ShortString, Table, Value};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -54,17 +55,28 @@ impl Pattern {
         Ok(Pattern { rule, fields })
     }
 
-    fn matches(&self, headers: &Table) -> bool {
+    fn matches(&self, headers: &Named<'_>) -> bool {
         let matches = |(name, wanted): &(ShortString, Value)| {
-            let mut found = headers.iter().filter(|(header, _)| *header == name.as_short_str());
+            let found = headers.get(name.as_short_str().as_bytes());
             // Without a value only the header's presence counts.
-            found.next().is_some_and(|(_, value)| *wanted == Value::Void || wanted.is_equivalent(value))
+            found.is_some_and(|value| *wanted == Value::Void || wanted.is_equivalent(value))
         };
         match self.rule {
             Rule::All => self.fields.iter().all(matches),
             Rule::Any => self.fields.iter().any(matches),
         }
     }
+}
+
+/// Headers by their names; of one name the first counts.
+type Named<'a> = BTreeMap<&'a [u8], &'a Value>;
+
+fn named(table: &Table) -> Named<'_> {
+    let mut named = Named::new();
+    for (name, value) in table.iter() {
+        named.entry(name.as_bytes()).or_insert(value);
+    }
+    named
 }
 
 impl HeadersRouter {
@@ -93,8 +105,9 @@ impl HeadersRouter {
     /// Calls `found` with the destinations of a message with these headers, an encoded table.
     pub fn route(&self, headers: Option<&[u8]>, found: &mut impl FnMut(&Destination)) {
         let table = headers.and_then(|headers| Table::decode(headers).ok()).unwrap_or_default();
+        let named = named(&table);
         for (_, pattern, destination) in &self.bindings {
-            if pattern.matches(&table) {
+            if pattern.matches(&named) {
                 found(destination);
             }
         }
@@ -123,8 +136,9 @@ mod tests {
         };
         let (only_a, only_b) = (table(&[("a", Value::I64(1))]), table(&[("x-b", Value::text("z"))]));
         let both = table(&[("a", Value::U8(1)), ("x-b", Value::Bool(true))]);
-        let found =
-            |kind| [&only_a, &only_b, &both, &Table::new()].map(|headers| pattern(kind).matches(headers));
+        let found = |kind| {
+            [&only_a, &only_b, &both, &Table::new()].map(|headers| pattern(kind).matches(&named(headers)))
+        };
         assert_eq!(found("all"), [true, false, true, false]);
         assert_eq!(found("any"), [true, false, true, false]);
         assert_eq!(found("all-with-x"), [false, false, true, false]);

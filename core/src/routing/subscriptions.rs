@@ -138,8 +138,7 @@ impl Subscriptions {
                 found.extend(Some(list[at].identifier).filter(|identifier| *identifier > 0));
             }
         });
-        found.sort_unstable();
-        found.dedup();
+        found.sort_unstable(); // one that stands for several subscriptions comes as often (§3.3.4)
     }
 
     /// Hands out every list of subscribers that match.

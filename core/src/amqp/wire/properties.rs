@@ -148,8 +148,12 @@ impl Properties {
 
     /// The first header of that name. Nothing else is decoded.
     pub fn header(&self, name: &str) -> Option<Value> {
-        let headers = Reader::new(self.find(Property::Headers)?).long_str().ok()?;
-        Table::find(headers, ShortStr::new(name.as_bytes())?).ok().flatten()
+        Table::find(self.encoded_headers()?, ShortStr::new(name.as_bytes())?).ok().flatten()
+    }
+
+    /// The headers as they came, an encoded table without its length.
+    pub(crate) fn encoded_headers(&self) -> Option<&[u8]> {
+        Reader::new(self.find(Property::Headers)?).long_str().ok()
     }
 
     /// To change some of them. The others stay as they are, byte for byte, and share their memory.

@@ -16,7 +16,7 @@ use crate::queue::{Delivery, Queue, Stage};
 use crate::routing::retained::{Progress, Retained};
 use crate::routing::subscriptions::Subscriber;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Bound;
 
@@ -146,11 +146,15 @@ impl State {
         let Some(session) = self.session_for_subscribing(id, lsn) else { return };
         session.changed = lsn;
         let (vhost, is_group) = (session.vhost, session.key.group().is_some());
-        for Granted { filter, subscription, owes } in filters {
+        let owing = filters.iter().enumerate().filter(|(_, granted)| granted.owes);
+        // Of a filter that is named twice, the last counts.
+        let owing: BTreeMap<&str, usize> = owing.map(|(at, granted)| (&*granted.filter, at)).collect();
+        session.owed.retain(|owed| !owing.contains_key(&*owed.filter));
+        let owing: BTreeSet<usize> = owing.into_values().collect();
+        for (at, Granted { filter, subscription, owes: _ }) in filters.into_iter().enumerate() {
             self.vhosts[vhost].take_subscription(&filter, Subscriber::new(id, &subscription, is_group));
             let session = self.sessions.get_mut(&id).expect("it was just there");
-            if owes {
-                session.owed.retain(|owed| owed.filter != filter);
+            if owing.contains(&at) {
                 let qos = subscription.qos;
                 session.owed.push_back(Owed { filter: filter.clone(), qos, before, after: None });
             }
@@ -162,10 +166,9 @@ impl State {
         let Some(session) = self.session_for_subscribing(id, lsn) else { return };
         session.changed = lsn;
         let vhost = session.vhost;
-        for filter in filters {
-            session.forget(filter);
-            session.owed.retain(|owed| owed.filter != *filter);
-        }
+        filters.iter().for_each(|filter| session.forget(filter));
+        let gone: BTreeSet<&str> = filters.iter().map(|filter| &**filter).collect();
+        session.owed.retain(|owed| !gone.contains(&*owed.filter));
         for filter in filters {
             self.vhosts[vhost].drop_subscription(filter, id);
         }

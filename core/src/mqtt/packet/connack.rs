@@ -82,13 +82,14 @@ pub fn encode_accepted(session_present: bool, terms: &Terms<'_>) -> Vec<u8> {
     encode_v5(session_present, ReasonCode::Success, &properties)
 }
 
-/// The packet of MQTT 5 that refuses [MQTT-3.2.2-6], with the reason in words if there are any.
-pub fn encode_refused(reason: ReasonCode, words: &str) -> Vec<u8> {
+/// The packet of MQTT 5 that refuses [MQTT-3.2.2-6], in at most `most` bytes: the words are left out where they do not
+/// fit [MQTT-3.2.2-19]. None: not even the code fits.
+pub fn encode_refused(reason: ReasonCode, words: &str, most: usize) -> Option<Vec<u8>> {
     let mut properties = Vec::new();
-    if !words.is_empty() {
-        property::put(&mut properties, &property::Property::Reason(words));
-    }
-    encode_v5(false, reason, &properties)
+    property::put_reason(&mut properties, words);
+    let whole = encode_v5(false, reason, &properties);
+    let short = || encode_v5(false, reason, &[]);
+    Some(if whole.len() <= most { whole } else { short() }).filter(|packet| packet.len() <= most)
 }
 
 fn encode_v5(session_present: bool, reason: ReasonCode, properties: &[u8]) -> Vec<u8> {

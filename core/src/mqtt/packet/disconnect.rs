@@ -47,9 +47,7 @@ pub(super) fn decode(body: &[u8], level: ProtocolLevel) -> Result<Packet<'_>, Vi
 /// fit [MQTT-3.14.2-3].
 pub fn encode(reason: ReasonCode, words: &str, most: usize) -> Vec<u8> {
     let mut properties = Vec::new();
-    if !words.is_empty() {
-        property::put(&mut properties, &Property::Reason(words));
-    }
+    property::put_reason(&mut properties, words);
     let length = 1 + property::variable_bytes(properties.len()) + properties.len();
     if 1 + property::variable_bytes(length) + length > most {
         return Vec::from([0xe0, 1, reason as u8]);

@@ -54,6 +54,11 @@ pub fn parse(bytes: &[u8]) -> Result<Framed<'_>, Violation> {
     Err(Violation::RemainingLengthTooLong)
 }
 
+/// Bytes of a packet with a body of so many bytes, if its length is written as short as can be.
+pub fn whole_bytes(body: usize) -> usize {
+    1 + super::property::variable_bytes(body) + body
+}
+
 /// Appends the remaining length of a packet.
 pub fn put_remaining_length(out: &mut impl BufMut, mut length: usize) {
     debug_assert!(length <= 268_435_455, "[MQTT §2.2.3] four bytes hold no more");

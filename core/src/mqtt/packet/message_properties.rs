@@ -32,14 +32,14 @@ impl<'a> MessageProperties<'a> {
             Property::MessageExpiry(seconds) => found.expiry_s = Some(seconds),
             Property::TopicAlias(0) => fault = Some(Violation::TopicAlias), // [MQTT-3.3.2-8]
             Property::TopicAlias(alias) => found.topic_alias = Some(alias),
-            Property::WillDelay(seconds) => found.delay_s = seconds,
+            Property::WillDelay(seconds) => (found.delay_s, found.mixed) = (seconds, true),
             Property::SubscriptionIdentifier(_) => fault = Some(Violation::IdentifierFromClient),
             Property::ResponseTopic(topic) if TopicName::new(topic).is_err() => {
                 fault = Some(Violation::ResponseTopic); // [MQTT-3.3.2-14]
             }
             _ => {}
         })?;
-        found.mixed = found.expiry_s.is_some() || found.topic_alias.is_some() || found.delay_s > 0;
+        found.mixed |= found.expiry_s.is_some() || found.topic_alias.is_some();
         fault.map_or(Ok(found), Err)
     }
 

@@ -204,6 +204,25 @@ pub fn put(out: &mut impl BufMut, property: &Property<'_>) {
     }
 }
 
+/// The longest reason that is told, in bytes: what a client sent may be quoted in it.
+const REASON_MAX: usize = 1024;
+
+/// Appends Reason String (§3.2.2.3.9), cut off where it is too long; nothing for no words.
+pub fn put_reason(out: &mut impl BufMut, words: &str) {
+    if !words.is_empty() {
+        put(out, &Property::Reason(beginning(words, REASON_MAX)));
+    }
+}
+
+/// At most so many bytes of the text, and whole characters.
+pub fn beginning(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// Appends Assigned Client Identifier (§3.2.2.3.7).
 pub fn put_assigned_client_id(out: &mut impl BufMut, id: &str) {
     put_bytes(out, 18, id.as_bytes());
