@@ -165,6 +165,8 @@ pub struct OutOfRange {
     pub name: &'static str,
     /// What it must be.
     pub rule: &'static str,
+    /// The other setting that the rule compares it with.
+    pub beside: Option<&'static str>,
 }
 
 /// The largest packet MQTT can express: four length bytes, one byte before them (MQTT 3.1.1 §2.2.3).
@@ -180,7 +182,11 @@ impl Settings {
     /// The first setting that is outside its range, with the rule.
     pub fn check(&self) -> Result<(), OutOfRange> {
         let limits = &self.limits;
-        let rule = |holds: bool, name, rule| if holds { Ok(()) } else { Err(OutOfRange { name, rule }) };
+        let compared = |holds: bool, name, rule, beside| match holds {
+            true => Ok(()),
+            false => Err(OutOfRange { name, rule, beside }),
+        };
+        let rule = |holds: bool, name, rule| compared(holds, name, rule, None);
         let segment = self.segment_bytes;
         rule(
             (64 * 1024..=4 * 1024 * 1024 * 1024).contains(&segment) && segment.is_multiple_of(4096),
@@ -194,15 +200,17 @@ impl Settings {
             "packet_bytes",
             "between 16 and 268435460",
         )?;
-        rule(
+        compared(
             limits.packet_bytes as u64 + 2 * RECORD_OVERHEAD_BYTES <= segment / 2,
             "packet_bytes",
             "at most half of segment_bytes less 8192, so that a message always fits into a segment",
+            Some("segment_bytes"),
         )?;
-        rule(
+        compared(
             (16..=limits.packet_bytes).contains(&limits.connect_bytes),
             "connect_bytes",
             "between 16 and packet_bytes",
+            Some("packet_bytes"),
         )?;
         rule(limits.connect_ms >= 1, "connect_ms", "at least 1")?;
         rule((1..=65_535).contains(&limits.topic_bytes), "topic_bytes", "between 1 and 65535")?;
@@ -218,7 +226,8 @@ impl Settings {
             "keep_alive_max_ms",
             "0 or between 1 s and 65535 s",
         )?;
-        rule(limits.memory_bytes >= limits.packet_bytes as u64, "memory_bytes", "at least packet_bytes")?;
+        let memory = limits.memory_bytes >= limits.packet_bytes as u64;
+        compared(memory, "memory_bytes", "at least packet_bytes", Some("packet_bytes"))?;
         rule(limits.retained >= 1, "retained", "at least 1")?;
         rule(limits.disk_percent >= 110, "disk_percent", "at least 110")?;
         rule(limits.unsent_bytes >= 1, "unsent_bytes", "at least 1")?;

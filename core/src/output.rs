@@ -165,7 +165,13 @@ impl fmt::Display for CloseReason {
         if let Some(client) = &self.client {
             write!(f, "client {client:?}: ")?;
         }
-        f.write_str(&self.text)?;
+        // A name that a peer chose may be in it: it is one line all the same.
+        for character in self.text.chars() {
+            match character.is_control() {
+                true => write!(f, "{}", character.escape_default())?,
+                false => write!(f, "{character}")?,
+            }
+        }
         if !self.clause.is_empty() {
             write!(f, " {}", self.clause)?;
         }

@@ -76,20 +76,37 @@ impl CloseLog {
     }
 }
 
+/// What went another way than to its receivers, and what was refused.
+fn troubles(of: &Statistics) -> [(&'static str, u64); 17] {
+    [
+        ("dropped_slow_reader", of.dropped_slow_reader),
+        ("dropped_queue_full", of.dropped_queue_full),
+        ("dropped_session_end", of.dropped_session_end),
+        ("dropped_queue_end", of.dropped_queue_end),
+        ("dropped_too_large", of.dropped_too_large),
+        ("dropped_delivery_limit", of.dropped_delivery_limit),
+        ("expired", of.expired),
+        ("rejected", of.rejected),
+        ("dead_lettered", of.dead_lettered),
+        ("unroutable", of.unroutable),
+        ("unmappable", of.unmappable),
+        ("purged", of.purged),
+        ("refused", of.refused),
+        ("parked", of.parked),
+        ("unreadable", of.unreadable),
+        ("sessions_expired", of.sessions_expired),
+        ("protocol_errors", of.protocol_errors),
+    ]
+}
+
+/// Those that are not 0.
+fn in_words(troubles: &[(&'static str, u64)]) -> String {
+    let some = troubles.iter().filter(|(_, count)| *count > 0);
+    some.map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(" ")
+}
+
 /// Logs the counters: at info if something was lost or refused since the last time, otherwise at debug.
 pub(crate) fn statistics_if_notable(before: &Statistics, now: &Statistics) {
-    let troubles = |of: &Statistics| {
-        [
-            of.dropped_slow_reader,
-            of.dropped_queue_full,
-            of.dropped_session_end,
-            of.refused,
-            of.parked,
-            of.sessions_expired,
-            of.protocol_errors,
-            of.unreadable,
-        ]
-    };
     if troubles(before) != troubles(now) {
         statistics(now);
     } else {
@@ -107,13 +124,6 @@ pub(crate) fn statistics(now: &Statistics) {
         retained = now.retained,
         received = now.received,
         delivered = now.delivered,
-        dropped_slow_reader = now.dropped_slow_reader,
-        dropped_queue_full = now.dropped_queue_full,
-        dropped_session_end = now.dropped_session_end,
-        refused = now.refused,
-        parked = now.parked,
-        sessions_expired = now.sessions_expired,
-        protocol_errors = now.protocol_errors,
         records = now.records,
         batches = now.batches,
         syncs = now.syncs,
@@ -122,17 +132,38 @@ pub(crate) fn statistics(now: &Statistics) {
         live_bytes = now.live_bytes,
         cached_bytes = now.cached_bytes,
         reads = now.reads,
-        unreadable = now.unreadable,
         checkpoints = now.checkpoints,
         compactions = now.compactions,
         "counters since start"
     );
+    let troubles = in_words(&troubles(now));
+    if !troubles.is_empty() {
+        tracing::info!("not delivered, or refused, since start: {troubles}");
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use vowmq_core::time::Monotonic;
+
+    #[test]
+    fn every_way_to_lose_a_message_is_told() {
+        // If it failed, messages would be dropped and no operator would learn of it.
+        let told = in_words(&troubles(&Statistics { expired: 2, unmappable: 1, ..Statistics::default() }));
+        assert_eq!(told, "expired=2 unmappable=1");
+        let counted = format!("{:?}", Statistics::default());
+        let names = troubles(&Statistics::default()).map(|(name, _)| name);
+        let of_losses = |field: &str| {
+            field.starts_with("dropped_")
+                || ["expired", "rejected", "unroutable", "unmappable", "purged"].contains(&field)
+        };
+        let fields =
+            counted.split(['{', ',']).filter_map(|part| part.split_once(": ")).map(|(name, _)| name.trim());
+        let (losses, missing): (Vec<&str>, Vec<&str>) =
+            fields.filter(|f| of_losses(f)).partition(|f| names.contains(f));
+        assert!(losses.len() >= 10 && missing.is_empty(), "{losses:?} are told, {missing:?} are not");
+    }
 
     #[test]
     fn a_flood_of_closes_is_not_listed_whole() {

@@ -2,6 +2,7 @@
 
 use crate::support::Run;
 use crate::support::amqp::*;
+use crate::support::disk::Survival;
 use amq_protocol::protocol::{AMQPClass, basic};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
@@ -142,39 +143,78 @@ fn a_full_queue_keeps_no_dead_letter_from_another() {
     assert_eq!(get(&mut run, client, "free", true).expect("it is a dead letter").body, b"given away");
 }
 
+/// An exchange that delays, and leads everything to these queues.
+fn declare_later(run: &mut Run, id: u64, queues: &[&str]) {
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-delayed-type".into(), text("fanout"));
+    let declare = method!(Exchange::exchange::Declare {
+        exchange: "later".into(),
+        kind: "x-delayed-message".into(),
+        durable: true,
+        arguments: arguments,
+    });
+    send(run, id, 1, declare);
+    for queue in queues {
+        let bind = method!(Queue::queue::Bind { queue: (*queue).into(), exchange: "later".into() });
+        send(run, id, 1, bind);
+    }
+}
+
+fn delayed_by_a_second() -> basic::AMQPProperties {
+    let mut headers = FieldTable::default();
+    headers.insert("x-delay".into(), number(1000));
+    persistent().with_headers(headers)
+}
+
 #[test]
 fn a_full_queue_keeps_no_delayed_message_from_another() {
     // Broken: a message that was confirmed is nowhere when its time has come.
     let mut run = Run::new();
     let client = opened(&mut run);
-    let mut arguments = FieldTable::default();
-    arguments.insert("x-delayed-type".into(), text("fanout"));
-    send(
-        &mut run,
-        client,
-        1,
-        method!(Exchange::exchange::Declare {
-            exchange: "later".into(),
-            kind: "x-delayed-message".into(),
-            durable: true,
-            arguments: arguments,
-        }),
-    );
     let full = [("x-overflow", text("reject-publish")), ("x-max-length", number(0))];
     declare(&mut run, client, "full", true, &full);
     declare(&mut run, client, "free", true, &[]);
-    for queue in ["full", "free"] {
-        send(
-            &mut run,
-            client,
-            1,
-            method!(Queue::queue::Bind { queue: queue.into(), exchange: "later".into() }),
-        );
-    }
-    let mut headers = FieldTable::default();
-    headers.insert("x-delay".into(), number(1000));
-    publish(&mut run, client, "later", "", b"in its time", &persistent().with_headers(headers));
+    declare_later(&mut run, client, &["full", "free"]);
+    publish(&mut run, client, "later", "", b"in its time", &delayed_by_a_second());
     assert!(get(&mut run, client, "free", true).is_none());
     run.pass_ms(1000);
     assert_eq!(get(&mut run, client, "free", true).expect("it was confirmed").body, b"in its time");
+}
+
+#[test]
+fn an_exchange_delays_whatever_way_a_message_came_to_it() {
+    // Broken: a retry by way of a dead letter exchange is tried again at once, and for ever.
+    for restart in [false, true] {
+        let mut run = Run::new();
+        let client = opened(&mut run);
+        declare(&mut run, client, "again", true, &[]);
+        declare(&mut run, client, "now", true, &[]);
+        declare_later(&mut run, client, &["again"]);
+        declare(&mut run, client, "work", true, &[("x-dead-letter-exchange", text("later"))]);
+        // By a dead letter.
+        publish(&mut run, client, "", "work", b"rejected", &delayed_by_a_second());
+        get(&mut run, client, "work", false).expect("it is there");
+        send(&mut run, client, 1, method!(Basic::basic::Reject { delivery_tag: 1 }));
+        // By a binding, beside a queue that waits for nothing.
+        let bind =
+            method!(Exchange::exchange::Bind { destination: "later".into(), source: "amq.fanout".into() });
+        send(&mut run, client, 1, bind);
+        let bind = method!(Queue::queue::Bind { queue: "now".into(), exchange: "amq.fanout".into() });
+        send(&mut run, client, 1, bind);
+        publish(&mut run, client, "amq.fanout", "", b"bound", &delayed_by_a_second());
+        run.pass_ms(500);
+        let mut client = client;
+        if restart {
+            // A power cut takes a second, in which both fall due.
+            run = run.power_cut(Survival::Nothing);
+            client = opened(&mut run);
+        } else {
+            assert!(get(&mut run, client, "again", true).is_none());
+            run.pass_ms(500);
+        }
+        assert_eq!(get(&mut run, client, "now", true).expect("it did not wait").body, b"bound");
+        for body in [&b"rejected"[..], b"bound"] {
+            assert_eq!(get(&mut run, client, "again", true).expect("it is due").body, body);
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod crashes;
 mod limits;
 mod long_run;
 mod mqtt5;
+mod mqtt5_packets;
 mod public_reports;
 mod public_reports_storage;
 mod publishing;

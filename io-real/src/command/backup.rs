@@ -13,13 +13,13 @@ const ATTEMPTS: usize = 3;
 
 pub(super) fn backup(data_dir: &Path, to: &Path) -> Result<(), Failure> {
     if !data_dir.is_dir() {
-        return Err(Failure(format!("{}: there is no such directory", data_dir.display())));
+        return Err(Failure::new(format!("{}: there is no such directory", data_dir.display())));
     }
     let _lock = make_empty(to)?;
-    let mut why = Failure(String::new());
+    let mut why = Failure::new(String::new());
     for _ in 0..ATTEMPTS {
         let copied = copy_segments(data_dir, to)
-            .map_err(|error| Failure(format!("{}: {error}", data_dir.display())))?;
+            .map_err(|error| Failure::new(format!("{}: {error}", data_dir.display())))?;
         let copy = StoppedStore::unlocked(to);
         match verify(&copy) {
             Ok(state) => {
@@ -33,10 +33,10 @@ pub(super) fn backup(data_dir: &Path, to: &Path) -> Result<(), Failure> {
             }
             Err(failure) => why = failure,
         }
-        remove_segments(to).map_err(|error| Failure(format!("{}: {error}", to.display())))?;
+        remove_segments(to).map_err(|error| Failure::new(format!("{}: {error}", to.display())))?;
     }
-    let Failure(why) = why;
-    Err(Failure(format!("the copy does not hold, and neither did {} before it: {why}", ATTEMPTS - 1)))
+    let Failure { text: why, .. } = why;
+    Err(Failure::new(format!("the copy does not hold, and neither did {} before it: {why}", ATTEMPTS - 1)))
 }
 
 /// Opens the copy and reads every message; what it holds.
@@ -46,7 +46,7 @@ fn verify(copy: &StoppedStore) -> Result<String, Failure> {
     let mut left = Salvage::of(recovered.broker);
     left.read_messages(&mut |request| copy.execute(&request));
     if let Some(loss) = left.losses.iter().find(|loss| matches!(loss, Loss::Body { .. })) {
-        return Err(Failure(loss.to_string()));
+        return Err(Failure::new(loss.to_string()));
     }
     Ok(format!(
         "state: {} sessions, {} queues, {} messages, {} retained, {} wills",

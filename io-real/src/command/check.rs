@@ -17,7 +17,8 @@ pub(super) fn check(data_dir: &Path) -> Result<(), Failure> {
     let (report, refusal, mut left) = match store.recover() {
         Ok(recovered) => (Some(recovered.report), None, Salvage::of(recovered.broker)),
         Err(refusal) => {
-            let left = Salvage::read(&mut device, random_seed()).map_err(|error| Failure(error.message))?;
+            let left =
+                Salvage::read(&mut device, random_seed()).map_err(|error| Failure::new(error.message))?;
             (None, Some(refusal), left)
         }
     };
@@ -31,7 +32,7 @@ pub(super) fn check(data_dir: &Path) -> Result<(), Failure> {
     tell(&left.losses)?;
     Err(match refusal {
         Some(refusal) => store.refused(&refusal),
-        None => Failure(format!(
+        None => Failure::new(format!(
             "{}: the log is whole, but not all messages can be read. vowmq starts and passes these by; `vowmq salvage` \
              makes a store without them",
             data_dir.display()

@@ -11,6 +11,7 @@ use vowmq_core::facts::Fact;
 
 pub(super) fn inspect(data_dir: &Path, json: bool) -> Result<(), Failure> {
     let mut store = StoppedStore::open(data_dir)?;
+    store.largest_segment()?;
     let broker = store.recover().map_err(|refusal| store.refused(&refusal))?.broker;
     match print(&broker, &mut store, json) {
         // `vowmq inspect | head` has seen enough.

@@ -10,7 +10,7 @@ mod salvage;
 mod serve;
 mod stopped_store;
 
-use crate::configuration::{Flag, Sources};
+use crate::configuration::{ConfigurationError, Flag, Origin, Sources};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -108,20 +108,38 @@ pub fn run() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure(text)) => {
+        Err(Failure { text, is_usage }) => {
             eprintln!("vowmq: {text}");
-            ExitCode::FAILURE
+            if is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
         }
     }
 }
 
+/// The exit code for a mistake on the command line.
+const USAGE: u8 = 2;
+
 /// Why a command failed, for the operator.
 #[derive(Debug)]
-struct Failure(String);
+struct Failure {
+    text: String,
+    /// The command line is wrong.
+    is_usage: bool,
+}
+
+impl Failure {
+    fn new(text: impl Into<String>) -> Failure {
+        Failure { text: text.into(), is_usage: false }
+    }
+
+    /// Of a configuration: a mistake on the command line is told from others.
+    fn of_configuration(error: &ConfigurationError) -> Failure {
+        Failure { text: error.to_string(), is_usage: matches!(error.origin, Origin::Flag(_)) }
+    }
+}
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Failure(error.to_string())
+        Failure::new(error.to_string())
     }
 }
 
@@ -133,7 +151,8 @@ impl ServeFlags {
         };
         for pair in self.set {
             let Some((key, value)) = pair.split_once('=') else {
-                return Err(Failure(format!("--set {pair}: expected KEY=VALUE, such as limits.inflight=20")));
+                let text = format!("--set {pair}: expected KEY=VALUE, such as limits.inflight=20");
+                return Err(Failure { text, is_usage: true });
             };
             add(&format!("--set {pair}"), key.trim(), value.trim().to_owned());
         }

@@ -25,14 +25,14 @@ pub(super) fn salvage(from: &Path, to: &Path, segment_bytes: Option<u64>) -> Res
     let mut read = |request| old.execute(&request);
     let left = match old.recover() {
         Ok(recovered) => Salvage::of(recovered.broker),
-        Err(_) => Salvage::read(&mut read, random_seed()).map_err(|error| Failure(error.message))?,
+        Err(_) => Salvage::read(&mut read, random_seed()).map_err(|error| Failure::new(error.message))?,
     };
     write!(stdout(), "{}", leftover(&left))?;
     let now = Clock::start().now();
     let mut write = |request| new.execute(&request);
     let (copied, losses) = left
         .copy(&mut read, &mut write, now, settings, random_seed())
-        .map_err(|error| Failure(format!("{}: {error}", to.display())))?;
+        .map_err(|error| Failure::new(format!("{}: {error}", to.display())))?;
     tell(&losses)?;
     let copy = StoppedStore::unlocked(to);
     let report = copy.recover().map_err(|refusal| copy.refused(&refusal))?.report;
@@ -56,7 +56,7 @@ fn settings(largest: u64, segment_bytes: Option<u64>) -> Result<Settings, Failur
     settings.segment_bytes = segment_bytes.unwrap_or(as_before);
     if settings.segment_bytes < largest {
         let rule = format!("--segment-bytes must be at least {largest}, as large as the old segments");
-        return Err(Failure(rule));
+        return Err(Failure::new(rule));
     }
     let half = settings.segment_bytes / 2 - 8192;
     settings.limits.packet_bytes = settings.limits.packet_bytes.min(half as usize);
@@ -69,9 +69,9 @@ fn settings(largest: u64, segment_bytes: Option<u64>) -> Result<Settings, Failur
 /// The directory, made or found empty, and locked.
 pub(super) fn make_empty(to: &Path) -> Result<DirectoryLock, Failure> {
     Directory::make(to)
-        .map_err(|error| Failure(format!("{}: the directory cannot be made: {error}", to.display())))?;
+        .map_err(|error| Failure::new(format!("{}: the directory cannot be made: {error}", to.display())))?;
     if fs::read_dir(to)?.next().is_some() {
-        return Err(Failure(format!("{}: the directory is not empty", to.display())));
+        return Err(Failure::new(format!("{}: the directory is not empty", to.display())));
     }
     Ok(DirectoryLock::take(to)?)
 }

@@ -29,7 +29,7 @@ use vowmq_core::{Purpose, RecoveryReport};
 const BACKLOG: u32 = 4096;
 
 pub(super) fn serve(sources: Sources) -> Result<(), Failure> {
-    let configuration = sources.load()?;
+    let configuration = sources.load().map_err(|error| Failure::of_configuration(&error))?;
     let log = log::start(&configuration.log)?;
     stop_on_panic();
     raise_descriptor_limit(configuration.settings.limits.connections);
@@ -60,7 +60,7 @@ async fn serve_until_stopped(
     let mut shell = Shell::new(recovered.broker, clock);
     let mut lines = String::new();
     for (socket, (protocol, address)) in sockets.into_iter().zip(addresses) {
-        let listener = socket.listen(BACKLOG).map_err(|error| Failure(format!("{address}: {error}")))?;
+        let listener = socket.listen(BACKLOG).map_err(|error| Failure::new(format!("{address}: {error}")))?;
         let name = match protocol {
             Protocol::Mqtt => "mqtt",
             Protocol::Amqp => "amqp",
@@ -77,14 +77,14 @@ async fn serve_until_stopped(
     tokio::task::spawn_local(obey_signals(signals, sources, configuration, log, commands));
     match shell.run(disk, incoming).await {
         Halt::ShutDown => Ok(()),
-        fault @ Halt::Storage { .. } => Err(Failure(fault.to_string())),
+        fault @ Halt::Storage { .. } => Err(Failure::new(fault.to_string())),
     }
 }
 
 /// The system calls a file in the way "File exists", which tells nobody what to do.
 fn no_directory(data_dir: &Path, error: &io::Error) -> Failure {
     let place = data_dir.display();
-    Failure(match error.kind() {
+    Failure::new(match error.kind() {
         ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
             format!("{place}: something that is no directory stands in its way; choose another --data-dir")
         }
@@ -94,7 +94,7 @@ fn no_directory(data_dir: &Path, error: &io::Error) -> Failure {
 
 /// Takes the address before recovery, so that a port in use is told at once; nobody can connect yet.
 fn bind(address: SocketAddr) -> Result<TcpSocket, Failure> {
-    let failed = |error| Failure(format!("{address}: {error}"));
+    let failed = |error| Failure::new(format!("{address}: {error}"));
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let socket = socket.map_err(failed)?;
     socket.set_reuseaddr(true).map_err(failed)?;
@@ -225,7 +225,7 @@ fn reload(
     if !waiting.is_empty() {
         tracing::warn!("changed, but in force only after a restart: {}", waiting.join(", "));
     }
-    if let Err(Failure(error)) = log.set(&new.log) {
+    if let Err(Failure { text: error, .. }) = log.set(&new.log) {
         tracing::error!("the filter of the log was not changed: {error}");
     }
     let _ = commands.send(Command::Reload(Box::new(settings)));

@@ -27,7 +27,7 @@ impl StoppedStore {
     /// The store in this directory.
     pub(super) fn open(path: &Path) -> Result<StoppedStore, Failure> {
         if !path.is_dir() {
-            return Err(Failure(format!("{}: there is no such directory", path.display())));
+            return Err(Failure::new(format!("{}: there is no such directory", path.display())));
         }
         let lock = DirectoryLock::look(path)?;
         let store = StoppedStore::unlocked(path);
@@ -48,9 +48,9 @@ impl StoppedStore {
         let listing = match self.execute(&DiskRequest::List) {
             Ok(DiskReply::Listing(listing)) => listing,
             Ok(_) => Vec::new(),
-            Err(error) => return Err(Failure(error.message)),
+            Err(error) => return Err(Failure::new(error.message)),
         };
-        let none = || Failure(format!("{}: there is no store in this directory", self.path.display()));
+        let none = || Failure::new(format!("{}: there is no store in this directory", self.path.display()));
         listing.iter().map(|(_, length)| *length).max().ok_or_else(none)
     }
 
@@ -65,7 +65,7 @@ impl StoppedStore {
 
     /// Why it was not recovered.
     pub(super) fn refused(&self, refusal: &Refusal) -> Failure {
-        Failure(format!("{}: {refusal}", self.path.display()))
+        Failure::new(format!("{}: {refusal}", self.path.display()))
     }
 
     /// Reads something of it.

@@ -15,7 +15,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use vowmq_core::input::Protocol;
-use vowmq_core::limits::Settings;
+use vowmq_core::limits::{OutOfRange, Settings};
 
 /// The beginning of every environment variable that is ours.
 const VARIABLE_PREFIX: &str = "VOWMQ_";
@@ -196,9 +196,7 @@ impl Loading {
     fn checked(mut self) -> Result<Configuration, ConfigurationError> {
         self.leave_out_listeners();
         if let Err(outside) = self.configuration.settings.check() {
-            let setting = SETTINGS.iter().find(|setting| setting.core_name() == outside.name);
-            let key = setting.map_or(outside.name, |setting| setting.key);
-            return Err(self.wrong(key, &format!("{key} must be {}", outside.rule)));
+            return Err(self.out_of_range(&outside));
         }
         if let Err(error) = self.configuration.log.parse::<tracing_subscriber::EnvFilter>() {
             return Err(self.wrong("log", &format!("log: {error}")));
@@ -229,6 +227,23 @@ impl Loading {
             return Err(self.wrong(key, &message));
         }
         Ok(self.configuration)
+    }
+
+    /// A value that is outside its range, by itself or beside another one: the place is that of the one that was set.
+    fn out_of_range(&self, outside: &OutOfRange) -> ConfigurationError {
+        let named = |name: &str| SETTINGS.iter().find(|setting| setting.core_name() == name);
+        let key = named(outside.name).map_or(outside.name, |setting| setting.key);
+        let mut message = format!("{key} must be {}", outside.rule);
+        let Some((one, other)) = named(outside.name).zip(outside.beside.and_then(named)) else {
+            return self.wrong(key, &message);
+        };
+        let values = [one, other].map(|setting| {
+            let default = if self.origins.contains_key(setting.key) { "" } else { " (the default)" };
+            format!("{} = {}{default}", setting.key, setting.place.show(&self.configuration))
+        });
+        message.push_str(&format!("; in force are {}", values.join(" and ")));
+        let place = if self.origins.contains_key(key) { key } else { other.key };
+        self.wrong(place, &message)
     }
 
     fn wrong(&self, key: &str, message: &str) -> ConfigurationError {
