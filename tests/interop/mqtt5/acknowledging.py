@@ -71,10 +71,13 @@ class Acknowledging(Case):
                 self.assertEqual((found.id, found.payload, found.dup), (sent.id, b"x", True))
 
     def test_failure_of_the_client(self):
-        """PUBACK of 0x80 and above: acknowledged, never sent again."""
-        wire = self.subscribed("c", "a", clean=False, session_expiry=60)
-        self.connected("p").publish("a", "x")
-        wire.send(w.answer("PUBACK", wire.expect("PUBLISH").id, 0x80, reason_string="no", user=[("a", "b")]))
+        """PUBACK and PUBREC of 0x80 and above: acknowledged, never sent again."""
+        wire = self.subscribed("c", ("a", 2), clean=False, session_expiry=60)
+        publisher = self.connected("p")
+        for qos, kind in ((1, "PUBACK"), (2, "PUBREC")):
+            publisher.publish("a", "x", qos)
+            wire.send(w.answer(kind, wire.expect("PUBLISH").id, 0x80, reason_string="no", user=[("a", "b")]))
+        self.assertSilent(wire)
         wire.leave()
         self.assertSilent(self.connected("c", clean=False, session_expiry=60))
 
@@ -84,9 +87,10 @@ class Acknowledging(Case):
         publisher = self.connected("p")
         for tail in (b"", b"\0", b"\0\0"):
             publisher.publish("a", "x", 2)
-            id = wire.expect("PUBLISH").id.to_bytes(2, "big")
+            number = wire.expect("PUBLISH").id
+            id = number.to_bytes(2, "big")
             wire.send(w.frame("PUBREC", id + tail))
-            wire.expect("PUBREL")
+            wire.expect("PUBREL", number)
             wire.send(w.frame("PUBCOMP", id + tail))
         self.assertSilent(wire)
 
@@ -131,6 +135,7 @@ class Acknowledging(Case):
         for number in range(6):
             publisher.publish("a", f"{number}", 1 + number % 2)
         sent = [wire.expect("PUBLISH") for _ in range(6)]
+        self.assertEqual({m.dup for m in sent}, {False})
         wire.send(w.answer("PUBREC", sent[1].id), w.answer("PUBACK", sent[2].id))
         wire.expect("PUBREL")
         self.assertSilent(wire)

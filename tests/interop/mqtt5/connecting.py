@@ -33,7 +33,7 @@ class Connecting(Case):
 
     def test_clients_of_every_length(self):
         """1 to 23 letters and digits, and longer ones with other characters too."""
-        for name in ("a", "0123456789abcdefghijklm", "NOPQRSTUVWXYZ", "é/+#$ ☃" * 20):
+        for name in ("a", "0123456789abcdefghijklm", "nopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVW", "XYZ", "é/+#$ ☃" * 20):
             self.assertTrue(self.connected(name))
 
     def test_response_information(self):
@@ -116,12 +116,15 @@ class Connecting(Case):
         self.assertLives()
 
     def test_authentication_that_is_not_known(self):
-        """0x8C or 0x87, and nothing behind it is handled."""
+        """0x8C or 0x87, no word of the session that is there, and nothing behind it is handled."""
         watcher = self.subscribed("watcher", "a")
+        self.subscribed("c", "a", clean=False, session_expiry=60).leave()
         wire = self.wire()
-        wire.send(w.connect("c", authentication_method="NONE-SUCH", authentication_data=b"x") + w.publish("a", "x", 1, 1))
+        given = dict(clean=False, authentication_method="NONE-SUCH", authentication_data=b"x")
+        wire.send(w.connect("c", **given) + w.publish("a", "x", 1, 1))
         self.assertRefused(wire, 0x8C, 0x87)
         self.assertSilent(watcher)
+        self.assertTrue(self.connected("c", clean=False).connack.session_present)
 
     def test_auth_of_a_client_without_a_method(self):
         """A protocol error."""

@@ -58,7 +58,7 @@ class Expiring(Case):
 
     @vowmq_only("lets what was sent expire too")
     def test_begun_is_completed(self):
-        """B62: what was sent is sent again and ends its exchange, expired or not."""
+        """B62: what was sent is sent again and ends its exchange, expired or not, in both directions."""
         wire = self.subscribed("c", ("a", 2), clean=False, session_expiry=60)
         publisher = self.connected("p")
         publisher.publish("a", "sent", 2, message_expiry=1)
@@ -66,8 +66,13 @@ class Expiring(Case):
         sent, received = wire.expect("PUBLISH"), wire.expect("PUBLISH")
         wire.send(w.answer("PUBREC", received.id))
         wire.expect("PUBREL")
+        publisher.send(w.publish("b", "of the client", 2, 999, message_expiry=1))
+        publisher.expect("PUBREC", 999)
         wire.close()
         time.sleep(2.2)
+        publisher.send(w.publish("b", "of the client", 2, 999, dup=True, message_expiry=1), w.answer("PUBREL", 999))
+        publisher.expect("PUBREC", 999)
+        self.assertEqual(publisher.expect("PUBCOMP", 999).reason, 0)
         wire = self.connected("c", clean=False, session_expiry=60)
         again, release = wire.packet(), wire.packet()
         if again.kind == "PUBREL":

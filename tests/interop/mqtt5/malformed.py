@@ -55,6 +55,9 @@ class Malformed(Case):
                 ("user name missing", connect_bytes(flags=0x82), (MALFORMED, PROTOCOL)),
                 ("password missing", connect_bytes(flags=0x42), (MALFORMED, PROTOCOL)),
                 ("rest behind the end", connect_bytes(rest=b"x"), (MALFORMED, PROTOCOL)),
+                ("user name without its flag", connect_bytes(rest=w.text("u")), (MALFORMED, PROTOCOL)),
+                ("password without its flag", connect_bytes(flags=0x82, rest=w.text("u") * 2), (MALFORMED, PROTOCOL)),
+                ("will without its flag", connect_bytes(will=will), (MALFORMED, PROTOCOL)),
                 ("flags of the fixed header", b"\x11" + connect_bytes()[1:], (MALFORMED, PROTOCOL)),
                 ("no client", connect_bytes(client=b""), (MALFORMED, PROTOCOL)),
                 ("NUL in the client", connect_bytes(client=w.text(b"a\0b")), (MALFORMED, 0x85)),
@@ -62,6 +65,7 @@ class Malformed(Case):
                 ("overlong in the client", connect_bytes(client=w.text(b"\xc0\xaf")), (MALFORMED, 0x85)),
                 ("0xff in the client", connect_bytes(client=w.text(b"\xff")), (MALFORMED, 0x85)),
                 ("NUL in the user name", connect_bytes(flags=0x82, rest=w.text(b"\0")), (MALFORMED,)),
+                ("user name that is no UTF-8", connect_bytes(flags=0x82, rest=w.text(b"\xff")), (MALFORMED,)),
             ]
         )
 
@@ -76,6 +80,8 @@ class Malformed(Case):
                 ("wildcard", will(b"", b"w/#"), (MALFORMED, PROTOCOL, 0x90)),
                 ("no topic", will(b"", b""), (MALFORMED, PROTOCOL, 0x90)),
                 ("NUL", will(b"", b"a\0"), (MALFORMED, PROTOCOL, 0x90)),
+                ("no UTF-8", will(b"", b"\xff"), (MALFORMED,)),
+                ("response topic that is no UTF-8", will(b"\x08\0\1\xff"), (MALFORMED,)),
                 ("wildcard in the response topic", will(b"\x08\0\1#"), (PROTOCOL, MALFORMED)),
                 ("payload format 2", will(b"\1\2"), (PROTOCOL, MALFORMED)),
                 ("a property of PUBLISH only", will(b"\x23\0\1"), (PROTOCOL, MALFORMED)),
@@ -106,7 +112,8 @@ class Malformed(Case):
             ("topic alias", connect_bytes(b"\x23\0\1"), (PROTOCOL, MALFORMED)),
             ("unknown property", connect_bytes(b"\x7f\0"), (PROTOCOL, MALFORMED)),
             ("cut property", connect_bytes(b"\x11\0\0"), (MALFORMED,)),
-            ("user property that is no UTF-8", connect_bytes(b"\x26\0\1\xff\0\1b"), (MALFORMED,)),
+            ("name of a user property that is no UTF-8", connect_bytes(b"\x26\0\1\xff\0\1b"), (MALFORMED,)),
+            ("value of a user property that is no UTF-8", connect_bytes(b"\x26\0\1b\0\1\xff"), (MALFORMED,)),
             ("length beyond the packet", w.frame("CONNECT", w.text("MQTT") + b"\5\2\0\x3c\x7f"), (MALFORMED,)),
         ]
         self.refuse(cases)
@@ -218,7 +225,12 @@ class Malformed(Case):
         self.end(
             [
                 ("flags of PUBACK", w.frame("PUBACK", b"\0\1", 1), (MALFORMED,)),
+                ("flags of PUBREC", w.frame("PUBREC", b"\0\1", 2), (MALFORMED,)),
                 ("flags of PUBREL", w.frame("PUBREL", b"\0\1", 0), (MALFORMED,)),
+                ("flags of PUBCOMP", w.frame("PUBCOMP", b"\0\1", 2), (MALFORMED,)),
+                ("reason of PUBACK", w.frame("PUBACK", b"\0\1\x92"), (MALFORMED, PROTOCOL)),
+                ("reason of PUBREC", w.frame("PUBREC", b"\0\1\x92"), (MALFORMED, PROTOCOL)),
+                ("reason of PUBCOMP", w.frame("PUBCOMP", b"\0\1\x80"), (MALFORMED, PROTOCOL)),
                 ("reason of PUBREL", w.frame("PUBREL", b"\0\1\x80"), (MALFORMED, PROTOCOL)),
                 ("property of PUBACK", w.answer("PUBACK", 1, 0, content_type="t"), (MALFORMED, PROTOCOL)),
                 ("cut PUBACK", w.frame("PUBACK", b"\0"), (MALFORMED,)),
@@ -234,13 +246,26 @@ class Malformed(Case):
         )
 
     def test_disconnect(self):
-        """B13: flags and properties of DISCONNECT; from 0 the session expiry cannot be raised."""
+        """B13: flags, reasons and properties of DISCONNECT; from 0 the session expiry cannot be raised."""
         self.end(
             [
                 ("flags", w.frame("DISCONNECT", b"", 1), (MALFORMED,)),
+                ("reason of the server", w.disconnect(0x8B), (MALFORMED, PROTOCOL)),
+                ("reason that does not exist", w.disconnect(0x7F), (MALFORMED, PROTOCOL)),
                 ("session expiry where it was 0", w.disconnect(0, session_expiry=10), (PROTOCOL,)),
                 ("session expiry twice", w.frame("DISCONNECT", b"\0\x0a" + b"\x11\0\0\0\0" * 2), (PROTOCOL,)),
                 ("property of CONNECT", w.disconnect(0, receive_maximum=1), (PROTOCOL, MALFORMED)),
+            ]
+        )
+
+    def test_auth(self):
+        """Flags and reasons of AUTH; without a method there is none at all."""
+        self.end(
+            [
+                ("flags", w.frame("AUTH", b"", 1), (MALFORMED,)),
+                ("reason of AUTH", w.auth(0x80, authentication_method="m"), (MALFORMED, PROTOCOL)),
+                ("to go on", w.auth(0x18, authentication_method="m"), (PROTOCOL,)),
+                ("to begin again", w.auth(0x19, authentication_method="m"), (PROTOCOL,)),
             ]
         )
 

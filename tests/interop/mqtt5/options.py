@@ -125,6 +125,46 @@ class Options(Case):
         self.assertEqual({tuple(m.properties["subscription_identifier"]) for m in found}, {(9,)})
         self.assertEqual(wire.unsubscribe("b", "none", "d/#", "d/+"), [0, 0x11, 0, 0x11])
 
+    def test_named_twice(self):
+        """A filter that one SUBSCRIBE names twice: the later one replaces. [MQTT5-3.8.4-3], [MQTT5-3.8.4-5]"""
+        publisher = self.connected("p")
+        publisher.publish("a", "kept", retain=True)
+        for options, copies in (((2, 1 | IF_NEW), 1), ((1 | NEVER, 1 | IF_NEW), 0), ((IF_NEW, 2 | NEVER), 1)):
+            wire = self.connected("c")
+            self.assertEqual(wire.subscribe(*(("a", one) for one in options)), [one & 3 for one in options])
+            found = wire.messages(copies)
+            self.assertEqual([(m.payload, m.retain) for m in found], [(b"kept", True)] * copies, options)
+            self.assertSilent(wire)
+            publisher.publish("a", "live", 2)
+            self.assertEqual(wire.message().qos, options[1] & 3, options)
+            self.assertSilent(wire)
+
+    def test_retained_for_each_time_it_is_named(self):
+        """As with one SUBSCRIBE after the other: retained messages come with each. [MQTT5-3.3.1-9], [MQTT5-3.8.4-5]"""
+        self.connected("p").publish("a", "kept", retain=True)
+        wire = self.connected("c")
+        self.assertEqual(wire.subscribe(("a", 1), ("a", 2)), [1, 2])
+        self.assertEqual([(m.payload, m.retain) for m in wire.messages(2)], [(b"kept", True)] * 2)
+        self.assertSilent(wire)
+
+    def test_replacing_loses_nothing(self):
+        """What waits behind a full window comes, once, though its subscription is replaced; RETAIN as it was asked for.
+
+        [MQTT5-3.8.4-3], [MQTT5-3.8.4-4]
+        """
+        publisher = self.connected("p")
+        publisher.publish("a", "kept", retain=True)
+        wire = self.subscribed("c", ("a", 2 | NEVER), receive_maximum=1)
+        for number in range(6):
+            publisher.publish("a", f"{number}", 1 + number % 2)
+        for options in (1 | NEVER, 2 | AS_PUBLISHED | IF_NEW, 2 | NEVER):
+            self.assertEqual(wire.subscribe(("a", options)), [options & 3])
+        self.assertEqual([m.payload for m in wire.messages(6)], [b"%d" % n for n in range(6)])
+        self.assertSilent(wire)
+        wire.subscribe(("a", 2))
+        self.assertEqual(wire.message().payload, b"kept")
+        self.assertSilent(wire)
+
     def test_by_paho(self):
         """The same with a client's names for it."""
         client = self.paho("c")

@@ -35,9 +35,9 @@ class Properties(Case):
             self.assertEqual(wire.message().properties, ALL)
 
     def test_all_of_a_will(self):
-        """The same for a will."""
+        """The same for a will, which stands before user name and password."""
         watcher = self.subscribed("watcher", "w")
-        self.connected("c", will=("w", b"\0gone\xff", 1, False, ALL)).close()
+        self.connected("c", will=("w", b"\0gone\xff", 1, False, ALL), user_name="u", password="p").close()
         found = watcher.message()
         self.assertEqual((found.payload, found.properties), (b"\0gone\xff", ALL))
 

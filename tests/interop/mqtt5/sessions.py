@@ -23,15 +23,20 @@ class Sessions(Case):
             self.assertFalse(self.present())
 
     def test_finite(self):
-        """Resumed within, gone behind; messages of the time between arrive."""
+        """Resumed within, gone behind; messages of the time between arrive. It counts from the connection's end on."""
         self.begin(session_expiry=2).leave()
         self.connected("p").publish("a", "kept")
         wire = self.connected("s", clean=False, session_expiry=2)
         self.assertTrue(wire.connack.session_present)
         self.assertEqual(wire.message().payload, b"kept")
         wire.leave()
+        open = self.begin("open", session_expiry=1)
         time.sleep(3.5)
         self.assertFalse(self.present())
+        self.connected("p").publish("a", "live")
+        self.assertEqual(open.message().payload, b"live")
+        open.close()
+        self.assertTrue(self.present("open", session_expiry=1))
 
     def test_finite_after_a_broken_connection(self):
         """Breaking off is as leaving."""

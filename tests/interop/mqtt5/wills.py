@@ -86,11 +86,27 @@ class Wills(Case):
         self.assertSilent(self.watcher)
 
     def test_retained_and_late(self):
-        """B34: a delayed will is retained if it says so."""
+        """B34: a delayed will is retained if it says so, and one that does not say so is not."""
         self.device(delay=1, expiry=60, retain=True).close()
         self.assertComes("d", 1, 3)
         found = self.subscribed("late", "w/d").message()
         self.assertEqual((found.payload, found.retain), (b"d", True))
+        self.device("not", retain=False).close()
+        self.assertComes("not", 0, 1)
+        self.assertSilent(self.subscribed("late", "w/not"))
+
+    def test_once(self):
+        """One that was published or voided is gone from its session: a kill and a resume bring nothing back."""
+        self.device("published", expiry=60).close()
+        self.assertComes("published", 0, 1)
+        self.device("voided", expiry=60).leave(0)
+        time.sleep(0.2)  # nobody is told when the end of a connection is on disk
+        self.broker.restart()
+        self.watcher = self.connected("watcher", clean=False, session_expiry=60)
+        for client in ("published", "voided"):
+            self.connected(client, clean=False).close()
+            self.connected(client, clean=True).close()
+        self.assertSilent(self.watcher)
 
     def test_expiry_begins_with_publication(self):
         """The delay does not count for the message's expiry."""
