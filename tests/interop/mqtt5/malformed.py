@@ -7,7 +7,8 @@ MALFORMED, PROTOCOL = 0x81, 0x82
 # What Mosquitto takes, and the specification does not.
 TAKEN_BY_MOSQUITTO = ("authentication data alone", "wildcard in the response topic", "payload format 2", "DUP of QoS 0")
 TAKEN_BY_MOSQUITTO += ("subscription identifier of a publisher", "no-local of a shared one", "flags of PUBACK", "SUBACK")
-TAKEN_BY_MOSQUITTO += ("reason of PUBREL", "flags of PINGREQ", "PINGREQ with a body", "PINGRESP")
+TAKEN_BY_MOSQUITTO += ("reason of PUBREL", "flags of PINGREQ", "PINGREQ with a body", "PINGRESP", "flags of PUBREC")
+TAKEN_BY_MOSQUITTO += ("flags of PUBCOMP", "reason of PUBACK", "reason of PUBREC", "reason of PUBCOMP")
 
 
 def connect_bytes(properties=b"", flags=2, client=w.text("c"), rest=b"", will=b""):
