@@ -6,7 +6,7 @@ from broker import Case, vowmq_only
 
 @vowmq_only("is not set up so")
 class Bounds(Case):
-    settings = ("limits.retained=1", "limits.topic_aliases=0", "limits.client_id_bytes=23")
+    settings = ("limits.retained=1", "limits.topic_aliases=0", "limits.client_id_bytes=23", "limits.topic_bytes=65535")
 
     def test_no_aliases(self):
         """Where CONNACK allows none, each is one too many: 0x94. [MQTT5-3.2.2-17], [MQTT5-3.2.2-18]"""
@@ -39,6 +39,13 @@ class Bounds(Case):
             self.assertEqual(wire.expect("PUBCOMP", 9).reason, 0)
         self.assertEqual([m.payload for m in watcher.messages(4)], [b"kept", b"0", b"1", b"2"])
         self.assertSilent(watcher)
+
+    def test_longest_topic(self):
+        """65,535 bytes pass whole, as a name and as a filter. [MQTT5-4.7.3-3]"""
+        name = "t" * 65_535
+        wire = self.subscribed("c", name)
+        self.connected("p").publish(name, "x")
+        self.assertTrue(wire.message().topic == name)
 
     def test_words_that_do_not_fit(self):
         """Every failure is told in a packet that the client takes, though no words or user properties fit into it.

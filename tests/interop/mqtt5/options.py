@@ -7,7 +7,7 @@ NO_LOCAL, AS_PUBLISHED, IF_NEW, NEVER = 4, 8, 16, 32
 
 class Options(Case):
     def test_no_local(self):
-        """Nothing comes back to the client that said it; all else does."""
+        """Nothing comes back to the client that said it; all else does. [MQTT5-3.8.3-3]"""
         wire = self.subscribed("c", ("a", 1 | NO_LOCAL), ("b", 1))
         wire.publish("a", "mine", 0)
         wire.publish("a", "mine")
@@ -24,7 +24,10 @@ class Options(Case):
         self.assertSilent(wire)
 
     def test_retain_as_published(self):
-        """B25: RETAIN as the publisher set it, or 0 to existing subscriptions; 1 to new ones of either sort."""
+        """B25: RETAIN as the publisher set it, or 0 to existing subscriptions; 1 to new ones of either sort.
+
+        [MQTT5-3.3.1-12], [MQTT5-3.3.1-13]
+        """
         plain, kept = self.subscribed("plain", "a"), self.subscribed("kept", ("a", 1 | AS_PUBLISHED))
         publisher = self.connected("p")
         publisher.publish("a", "1", retain=True)
@@ -46,7 +49,10 @@ class Options(Case):
         self.assertEqual([m.retain for m in wire.messages(2)], [True, False])
 
     def test_retain_handling(self):
-        """0: with each SUBSCRIBE; 1: with a new subscription only; 2: never."""
+        """0: with each SUBSCRIBE; 1: with a new subscription only; 2: never.
+
+        [MQTT5-3.3.1-9], [MQTT5-3.3.1-10], [MQTT5-3.3.1-11], [MQTT5-3.8.4-4]
+        """
         self.connected("p").publish("a", "kept", retain=True)
         wire = self.connected("c")
         for options, comes in (
@@ -75,7 +81,10 @@ class Options(Case):
         self.assertSilent(wire)
 
     def test_identifiers(self):
-        """B70: largest and smallest, replaced, taken away, of retained messages too, and kept for who is away."""
+        """B70: largest and smallest, replaced, taken away, of retained messages too, and kept for who is away.
+
+        [MQTT5-3.8.4-3]
+        """
         publisher = self.connected("p")
         publisher.publish("r", "kept", retain=True)
         wire = self.connected("c", clean=False, session_expiry=60)
@@ -96,7 +105,10 @@ class Options(Case):
         self.assertEqual(wire.message().properties, {})
 
     def test_overlapping(self):
-        """B74: one copy with all identifiers or one copy each with its own; the highest QoS is there."""
+        """B74: one copy with all identifiers or one copy each with its own; the highest QoS is there.
+
+        [MQTT5-3.3.4-2], [MQTT5-3.3.4-3], [MQTT5-3.3.4-4]
+        """
         wire = self.connected("c")
         wire.subscribe(("a/#", 0), subscription_identifier=1)
         wire.subscribe(("a/b", 1), subscription_identifier=2)
@@ -113,7 +125,10 @@ class Options(Case):
         self.assertIn(len(found), (1, 3))
 
     def test_several_filters(self):
-        """A reason for each, in order, with the QoS that is granted; the identifier is of all."""
+        """A reason for each, in order, with the QoS that is granted; the identifier is of all.
+
+        [MQTT5-3.8.4-5], [MQTT5-3.8.4-6], [MQTT5-3.8.4-7], [MQTT5-3.8.4-8], [MQTT5-3.9.3-1], [MQTT5-3.11.3-1]
+        """
         wire = self.connected("c")
         reasons = wire.subscribe(("a", 0), ("b", 1), ("c", 2), ("d/#", 1), subscription_identifier=9)
         self.assertEqual(reasons, [0, 1, 2, 1])
