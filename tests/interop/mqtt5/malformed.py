@@ -9,6 +9,7 @@ TAKEN_BY_MOSQUITTO = ("authentication data alone", "wildcard in the response top
 TAKEN_BY_MOSQUITTO += ("subscription identifier of a publisher", "no-local of a shared one", "flags of PUBACK", "SUBACK")
 TAKEN_BY_MOSQUITTO += ("reason of PUBREL", "flags of PINGREQ", "PINGREQ with a body", "PINGRESP", "flags of PUBREC")
 TAKEN_BY_MOSQUITTO += ("flags of PUBCOMP", "reason of PUBACK", "reason of PUBREC", "reason of PUBCOMP")
+TAKEN_BY_MOSQUITTO += ("remaining length with a byte too many", "length with a byte too many")
 
 
 def connect_bytes(properties=b"", flags=2, client=w.text("c"), rest=b"", will=b""):
@@ -245,6 +246,7 @@ class Malformed(Case):
                 ("SUBACK", w.frame("SUBACK", b"\0\1\0\0"), (PROTOCOL, MALFORMED)),
                 ("PINGRESP", w.frame("PINGRESP", b""), (PROTOCOL, MALFORMED)),
                 ("kind 0", b"\0\0", (PROTOCOL, MALFORMED)),
+                ("remaining length with a byte too many", b"\xc0\x80\0", (MALFORMED,)),  # [MQTT5-1.5.5-1]
                 ("remaining length of five bytes", b"\x30\xff\xff\xff\xff\1", (MALFORMED, 0x95)),
             ]
         )

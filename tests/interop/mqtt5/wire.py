@@ -273,7 +273,7 @@ def check_words_of_5(packet):
     else:
         reasons = getattr(packet, "reasons", None)
         reasons = [packet.reason] if reasons is None else reasons
-        assert reasons and set(reasons) <= REASONS[packet.kind], f"reasons of {packet}"
+        assert reasons and set(reasons) <= REASONS.get(packet.kind, set()), f"reasons of {packet}"
 
 
 class Wire:
