@@ -7,6 +7,8 @@ needs tests/interop/requirements.txt, Debian's mosquitto-clients and paho.mqtt.c
 MQTT.js into a temporary directory). A missing client is a failure, not a skip. Prints nothing when all is well. What
 clients would never send is sent as bytes (`wire.py`). Against a Mosquitto the same tests show that they are right; where
 it departs from the specification a test says so and is left out.
+
+An id such as MQTT5-3.3.2-5 in brackets names the statement of `tests/clauses/mqtt-5.0.txt` that a test checks.
 """
 
 import argparse
