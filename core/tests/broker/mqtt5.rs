@@ -52,7 +52,7 @@ fn member(run: &mut Run, client: &str, clean: bool, qos: u8) -> u64 {
 
 #[test]
 fn unacknowledged_messages_of_a_member_go_to_another_after_a_power_cut() {
-    // Broken: a message of a group is lost with the member that had it. [MQTT-4.8.2-4]
+    // Broken: a message of a group is lost with the member that had it.
     for survival in [Survival::Nothing, Survival::Everything] {
         let mut run = Run::new();
         let (a, b) = (member(&mut run, "a", false, 1), member(&mut run, "b", false, 1));
@@ -68,7 +68,7 @@ fn unacknowledged_messages_of_a_member_go_to_another_after_a_power_cut() {
 
 #[test]
 fn what_was_sent_with_qos_2_stays_with_its_member() {
-    // Broken: two members get a QoS 2 message, or nobody does. [MQTT-4.8.2-5]
+    // Broken: two members get a QoS 2 message, or nobody does. [MQTT5-4.8.2-4]
     let mut run = Run::new();
     let (a, b) = (member(&mut run, "a", false, 2), member(&mut run, "b", false, 2));
     let all = publish_many(&mut run, "t", 2, 6);
@@ -180,7 +180,8 @@ fn a_session_stays_for_its_interval_over_power_cuts() {
 
 #[test]
 fn a_delayed_will_comes_once_when_its_delay_is_over() {
-    // Broken: a will comes before its delay, twice, or never, because the broker crashed meanwhile. [MQTT-3.1.3-9]
+    // Broken: a will comes before its delay, twice, or never, because the broker crashed meanwhile. [MQTT5-3.1.2-8]
+    // [MQTT5-3.1.3-9]
     let mut run = Run::new();
     let (watcher, _) = accepted(&mut run, "watcher", false);
     subscribe(&mut run, watcher, &[("w/#", 1)]);
@@ -204,7 +205,7 @@ fn a_delayed_will_comes_once_when_its_delay_is_over() {
 
 #[test]
 fn what_nobody_fetches_in_time_is_freed() {
-    // Broken: messages that expired fill the memory until their subscriber comes back. [MQTT-3.3.2-5]
+    // Broken: messages that expired fill the memory until their subscriber comes back. [MQTT5-3.3.2-5]
     // In one run; with a restart that reads the records; with one that reads a checkpoint.
     for (ms_until_restart, checkpoint_bytes) in [(None, 0), (Some(20), 0), (Some(3_000), 4096)] {
         let mut settings = settings();

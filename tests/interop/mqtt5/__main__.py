@@ -7,6 +7,8 @@ needs tests/interop/requirements.txt, Debian's mosquitto-clients and paho.mqtt.c
 MQTT.js into a temporary directory). A missing client is a failure, not a skip. Prints nothing when all is well. What
 clients would never send is sent as bytes (`wire.py`). Against a Mosquitto the same tests show that they are right; where
 it departs from the specification a test says so and is left out.
+
+An id such as MQTT5-3.3.2-5 in brackets names the statement of `tests/clauses/mqtt-5.0.txt` that a test checks.
 """
 
 import argparse
@@ -20,7 +22,7 @@ from common.running import add_arguments, run
 
 MODULES = (
     "connecting malformed sessions taking_over properties flow aliases options retaining expiring wills acknowledging sharing"
-    " versions durability bridge reports tools gmqtt_client javascript"
+    " versions durability bridge reports tools gmqtt_client javascript answering unsubscribing bounds"
 )
 
 

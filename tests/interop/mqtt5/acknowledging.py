@@ -13,7 +13,7 @@ class Acknowledging(Case):
 
     @vowmq_only("ends the connection at the second")
     def test_repeated_before_pubrel(self):
-        """B46: PUBREC each time, one copy, one PUBCOMP."""
+        """B46: PUBREC each time, one copy, one PUBCOMP. [MQTT5-4.3.3-10], [MQTT5-4.3.3-11]"""
         watcher = self.subscribed("watcher", ("a", 2))
         wire = self.connected("c")
         wire.send(w.publish("a", "x", 2, 1))
@@ -27,7 +27,7 @@ class Acknowledging(Case):
         self.assertSilent(watcher)
 
     def test_identifier_is_free_afterwards(self):
-        """After PUBACK and PUBCOMP it names another message, DUP or not."""
+        """After PUBACK and PUBCOMP it names another message, DUP or not. [MQTT5-3.3.1-3], [MQTT5-4.3.2-5], [MQTT5-4.3.3-12]"""
         watcher = self.subscribed("watcher", ("a", 2))
         wire = self.connected("c")
         for qos in (1, 1, 2, 2):
@@ -43,7 +43,7 @@ class Acknowledging(Case):
 
     @vowmq_only("says 0")
     def test_unknown_identifiers(self):
-        """0x92 to a PUBREL and a PUBREC of what was never sent."""
+        """0x92 to a PUBREL and a PUBREC of what was never sent. [MQTT5-3.6.2-1], [MQTT5-3.7.2-1]"""
         wire = self.connected("c")
         wire.send(w.answer("PUBREL", 77))
         found = wire.expect("PUBCOMP")
@@ -54,7 +54,10 @@ class Acknowledging(Case):
         self.assertSilent(wire)
 
     def test_of_the_wrong_kind(self):
-        """B54: PUBACK for QoS 2, PUBREC and PUBCOMP for QoS 1: not the end of the exchange."""
+        """B54: PUBACK for QoS 2, PUBREC and PUBCOMP for QoS 1: not the end of the exchange.
+
+        [MQTT5-4.3.2-3], [MQTT5-4.3.3-3]
+        """
         for qos, kind in ((2, "PUBACK"), (1, "PUBREC"), (1, "PUBCOMP")):
             with self.subTest(kind):
                 wire = self.subscribed("c", ("a", 2), clean=True, session_expiry=60)
@@ -71,10 +74,13 @@ class Acknowledging(Case):
                 self.assertEqual((found.id, found.payload, found.dup), (sent.id, b"x", True))
 
     def test_failure_of_the_client(self):
-        """PUBACK of 0x80 and above: acknowledged, never sent again."""
-        wire = self.subscribed("c", "a", clean=False, session_expiry=60)
-        self.connected("p").publish("a", "x")
-        wire.send(w.answer("PUBACK", wire.expect("PUBLISH").id, 0x80, reason_string="no", user=[("a", "b")]))
+        """PUBACK and PUBREC of 0x80 and above: acknowledged, never sent again. [MQTT5-4.4.0-2]"""
+        wire = self.subscribed("c", ("a", 2), clean=False, session_expiry=60)
+        publisher = self.connected("p")
+        for qos, kind in ((1, "PUBACK"), (2, "PUBREC")):
+            publisher.publish("a", "x", qos)
+            wire.send(w.answer(kind, wire.expect("PUBLISH").id, 0x80, reason_string="no", user=[("a", "b")]))
+        self.assertSilent(wire)
         wire.leave()
         self.assertSilent(self.connected("c", clean=False, session_expiry=60))
 
@@ -84,14 +90,15 @@ class Acknowledging(Case):
         publisher = self.connected("p")
         for tail in (b"", b"\0", b"\0\0"):
             publisher.publish("a", "x", 2)
-            id = wire.expect("PUBLISH").id.to_bytes(2, "big")
+            number = wire.expect("PUBLISH").id
+            id = number.to_bytes(2, "big")
             wire.send(w.frame("PUBREC", id + tail))
-            wire.expect("PUBREL")
+            wire.expect("PUBREL", number)
             wire.send(w.frame("PUBCOMP", id + tail))
         self.assertSilent(wire)
 
     def test_problem_information(self):
-        """With 0 no reason string and no user property but in PUBLISH, CONNACK and DISCONNECT."""
+        """With 0 no reason string and no user property but in PUBLISH, CONNACK and DISCONNECT. [MQTT5-3.1.2-29]"""
         wire = self.connected("c", request_problem=0)
         wire.send(w.subscribe(1, "$share/g/", "a"))
         packets = [wire.packet()]
@@ -106,31 +113,39 @@ class Acknowledging(Case):
         self.assertEqual(wire.message().properties, dict(user=[("a", "b")]))
 
     def test_identifiers_are_unused(self):
-        """B50: no two messages in flight have the same, and what is resent keeps its own."""
+        """B50: no two messages in flight have the same, and what is resent keeps its own.
+
+        [MQTT5-2.2.1-4], [MQTT5-4.3.2-1], [MQTT5-4.3.3-1]
+        """
         wire = self.subscribed("c", ("a", 2))
         publisher = self.connected("p")
         out = {}
         for number in range(60):
-            publisher.publish("a", f"{number}", 1)
+            publisher.publish("a", f"{number}", 1 + number % 2)
             found = wire.expect("PUBLISH")
             self.assertNotIn(found.id, out)
             out[found.id] = found
-            if number % 3 == 2:
-                id = min(out) if number % 2 else max(out)
-                out.pop(id)
-                wire.send(w.answer("PUBACK", id))
-            if len(out) > 15:
-                for id in list(out):
+            settled = [min(out) if number % 2 else max(out)] if number % 3 == 2 else list(out) if len(out) > 15 else []
+            for id in settled:
+                if out.pop(id).qos == 1:
                     wire.send(w.answer("PUBACK", id))
-                out.clear()
+                else:
+                    wire.send(w.answer("PUBREC", id))
+                    wire.expect("PUBREL", id)
+                    wire.send(w.answer("PUBCOMP", id))
 
     def test_resent_in_order(self):
-        """On resume: PUBLISH with DUP and PUBREL, in order, under their identifiers; on no other occasion."""
+        """On resume: PUBLISH with DUP and PUBREL, in order, under their identifiers; on no other occasion.
+
+        [MQTT5-3.3.1-1], [MQTT5-4.3.2-2], [MQTT5-4.3.2-3], [MQTT5-4.3.3-2], [MQTT5-4.3.3-3], [MQTT5-4.3.3-5],
+        [MQTT5-4.3.3-6], [MQTT5-4.4.0-1], [MQTT5-4.6.0-1]
+        """
         wire = self.subscribed("c", ("a", 2), clean=False, session_expiry=60)
         publisher = self.connected("p")
         for number in range(6):
             publisher.publish("a", f"{number}", 1 + number % 2)
         sent = [wire.expect("PUBLISH") for _ in range(6)]
+        self.assertEqual({m.dup for m in sent}, {False})
         wire.send(w.answer("PUBREC", sent[1].id), w.answer("PUBACK", sent[2].id))
         wire.expect("PUBREL")
         self.assertSilent(wire)

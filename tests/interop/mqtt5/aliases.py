@@ -13,7 +13,7 @@ class Aliases(Case):
         return wire
 
     def test_of_the_client(self):
-        """Every alias up to the broker's maximum; set anew; topics are whole again towards subscribers."""
+        """Every alias up to the broker's maximum; set anew; topics are whole again towards subscribers. [MQTT5-3.3.2-12]"""
         watcher = self.subscribed("watcher", ("t/#", 2))
         wire = self.aliasing()
         for alias in range(1, wire.aliases + 1):
@@ -31,7 +31,7 @@ class Aliases(Case):
         self.assertEqual([m.topic for m in watcher.messages(2)], ["t/other"] * 2)
 
     def test_ends_with_its_connection(self):
-        """A resumed session has none of them."""
+        """A resumed session has none of them. [MQTT5-3.3.2-7]"""
         wire = self.aliasing(clean=False, session_expiry=60)
         wire.publish("t", "x", 1, alias=1)
         wire.close()
@@ -41,7 +41,10 @@ class Aliases(Case):
         self.assertEnds(wire, 0x82, 0x94)
 
     def test_errors(self):
-        """B71: alias 0 and one above the maximum: 0x94; an empty topic with an unknown alias: 0x82."""
+        """B71: alias 0 and one above the maximum: 0x94; an empty topic with an unknown alias: 0x82.
+
+        [MQTT5-3.2.2-17], [MQTT5-3.3.2-8], [MQTT5-3.3.2-9]
+        """
         maximum = self.connected("c").connack.properties.get("alias_maximum", 0)
         cases = [
             (bytes.fromhex("30080001610323000078"), (0x94,)),
@@ -63,7 +66,10 @@ class Aliases(Case):
         self.assertEnds(wire, 0x82, 0x81)
 
     def test_of_the_broker(self):
-        """None to a client that takes none; to others never above their maximum, and the topic can be told."""
+        """None to a client that takes none; to others never above their maximum, and the topic can be told.
+
+        [MQTT5-3.1.2-26], [MQTT5-3.1.2-27], [MQTT5-3.3.2-11]
+        """
         none = self.subscribed("none", "t/#")
         some = self.subscribed("some", "t/#", alias_maximum=2)
         publisher = self.connected("p")
@@ -84,7 +90,7 @@ class Aliases(Case):
             self.assertEqual(message.topic or known[alias], name)
 
     def test_sent_again_on_another_connection(self):
-        """What was sent with an alias is sent again with its topic."""
+        """What was sent with an alias is sent again with its topic. [MQTT5-3.3.2-7]"""
         wire = self.subscribed("c", "t", clean=False, session_expiry=60, alias_maximum=5)
         publisher = self.connected("p")
         publisher.publish("t", "1")

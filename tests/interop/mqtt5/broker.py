@@ -36,11 +36,15 @@ class Broker(Process):
 
 
 class Vowmq(Broker):
-    """The real binary."""
+    """The real binary, perhaps with settings: `limits.retained=1`."""
+
+    def __init__(self, settings=()):
+        self.settings = settings
+        super().__init__()
 
     def start(self):
         addresses = ("--mqtt", f"127.0.0.1:{self.port}", "--amqp", f"127.0.0.1:{self.amqp_port}")
-        self.run_vowmq(Target.binary, *addresses)
+        self.run_vowmq(Target.binary, *addresses, *(word for one in self.settings for word in ("--set", one)))
 
 
 class Mosquitto(Broker):
@@ -135,10 +139,12 @@ class Paho:
 
 
 class Case(unittest.TestCase):
-    """A test with a broker of its own."""
+    """A test with a broker of its own, which has these settings."""
+
+    settings = ()
 
     def setUp(self):
-        self.broker = Mosquitto() if Target.mosquitto else Vowmq()
+        self.broker = Mosquitto() if Target.mosquitto else Vowmq(self.settings)
         self.addCleanup(self.broker.close)
 
     def paho(self, *arguments, **options):
@@ -165,7 +171,10 @@ class Case(unittest.TestCase):
         return made
 
     def assertEnds(self, wire, *reasons):
-        """DISCONNECT with one of the reasons, then the end; Mosquitto has other reasons, or none."""
+        """DISCONNECT with one of the reasons, then the end; Mosquitto has other reasons, or none.
+
+        [MQTT5-3.14.4-1], [MQTT5-3.14.4-2], [MQTT5-4.13.1-1], [MQTT5-4.13.2-1]
+        """
         packet = wire.packet()
         if Target.mosquitto and (packet is None or packet.kind == "DISCONNECT"):
             return
@@ -174,7 +183,7 @@ class Case(unittest.TestCase):
         self.assertIsNone(wire.packet(), "nothing comes after DISCONNECT")
 
     def assertRefused(self, wire, *reasons):
-        """CONNACK with one of the reasons, then the end."""
+        """CONNACK with one of the reasons, then the end. [MQTT5-3.2.2-6], [MQTT5-3.2.2-7], [MQTT5-4.13.2-1]"""
         packet = wire.packet()
         self.assertEqual(packet and packet.kind, "CONNACK", packet)
         self.assertIn(packet.reason, reasons, packet)

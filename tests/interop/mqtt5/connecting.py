@@ -8,7 +8,7 @@ from broker import Case, vowmq_only
 
 class Connecting(Case):
     def test_what_connack_says(self):
-        """Every property of CONNACK is allowed there, and nothing that we do is denied."""
+        """Every property of CONNACK is allowed there, and nothing that we do is denied. [MQTT5-4.12.0-6]"""
         connack = self.connected("c").connack
         for name in ("retain_available", "wildcard_available", "identifiers_available", "shared_available"):
             self.assertEqual(connack.properties.get(name, 1), 1, name)
@@ -19,7 +19,10 @@ class Connecting(Case):
         self.assertGreater(connack.properties.get("receive_maximum", 65535), 0)
 
     def test_assigned_client(self):
-        """An empty identifier gets one that names the session; two get different ones."""
+        """An empty identifier gets one that names the session; two get different ones.
+
+        [MQTT5-3.1.3-6], [MQTT5-3.1.3-7], [MQTT5-3.2.2-16]
+        """
         for clean in (True, False):
             wire = self.connected("", clean=clean, session_expiry=60)
             assigned = wire.connack.properties["assigned_client"]
@@ -32,12 +35,12 @@ class Connecting(Case):
             self.assertNotIn("assigned_client", again.connack.properties)
 
     def test_clients_of_every_length(self):
-        """1 to 23 letters and digits, and longer ones with other characters too."""
-        for name in ("a", "0123456789abcdefghijklm", "NOPQRSTUVWXYZ", "é/+#$ ☃" * 20):
+        """1 to 23 letters and digits, and longer ones with other characters too. [MQTT5-3.1.3-5]"""
+        for name in ("a", "0123456789abcdefghijklm", "nopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVW", "XYZ", "é/+#$ ☃" * 20):
             self.assertTrue(self.connected(name))
 
     def test_response_information(self):
-        """Is sent only to who asks for it."""
+        """Is sent only to who asks for it. [MQTT5-3.1.2-28]"""
         for asked in ({}, {"request_response": 0}):
             self.assertNotIn("response_information", self.connected("c", **asked).connack.properties)
         self.connected("c", request_response=1)
@@ -57,7 +60,7 @@ class Connecting(Case):
         self.connected("c", will=("w", "gone", 2, True, given), **asked)
 
     def test_keep_alive(self):
-        """Silence of one and a half keep-alives: 0x8D, and the will."""
+        """Silence of one and a half keep-alives: 0x8D, and the will. [MQTT5-3.1.2-22], [MQTT5-3.2.2-22]"""
         watcher = self.subscribed("watcher", "w")
         begun = time.monotonic()
         wire = self.connected("c", keep_alive=1, will=("w", "gone", 1, False, {}))
@@ -77,7 +80,7 @@ class Connecting(Case):
         self.assertSilent(silent)
 
     def test_nothing_before_connect(self):
-        """B06: another packet first is not answered."""
+        """B06: another packet first is not answered. [MQTT5-3.1.0-1], [MQTT5-3.14.0-1]"""
         for packet in (
             w.frame("PINGREQ", b""),
             w.publish("a", "x"),
@@ -92,7 +95,7 @@ class Connecting(Case):
 
     @vowmq_only("publishes no will then")
     def test_second_connect(self):
-        """B17: a protocol error, and the will is published."""
+        """B17: a protocol error, and the will is published. [MQTT5-3.1.0-2], [MQTT5-3.1.2-8]"""
         watcher = self.subscribed("watcher", "w")
         wire = self.connected("c", will=("w", "gone", 1, False, {}))
         wire.send(w.connect("c"))
@@ -100,7 +103,7 @@ class Connecting(Case):
         self.assertEqual(watcher.message().payload, b"gone")
 
     def test_other_versions(self):
-        """Version 6 and 2 are told which are spoken; another protocol is not served."""
+        """Version 6 and 2 are told which are spoken; another protocol is not served. [MQTT5-3.1.2-1], [MQTT5-3.1.2-2]"""
         for version in (2, 6, 127):
             wire = self.wire()
             wire.send(w.frame("CONNECT", w.text("MQTT") + bytes([version, 2, 0, 60, 0]) + w.text("c")))
@@ -116,21 +119,27 @@ class Connecting(Case):
         self.assertLives()
 
     def test_authentication_that_is_not_known(self):
-        """0x8C or 0x87, and nothing behind it is handled."""
+        """0x8C or 0x87, no word of the session that is there, and nothing behind it is handled.
+
+        [MQTT5-3.1.4-2], [MQTT5-3.1.4-6], [MQTT5-3.2.2-6], [MQTT5-3.2.2-7], [MQTT5-4.12.0-1], [MQTT5-4.12.0-4]
+        """
         watcher = self.subscribed("watcher", "a")
+        self.subscribed("c", "a", clean=False, session_expiry=60).leave()
         wire = self.wire()
-        wire.send(w.connect("c", authentication_method="NONE-SUCH", authentication_data=b"x") + w.publish("a", "x", 1, 1))
+        given = dict(clean=False, authentication_method="NONE-SUCH", authentication_data=b"x")
+        wire.send(w.connect("c", **given) + w.publish("a", "x", 1, 1))
         self.assertRefused(wire, 0x8C, 0x87)
         self.assertSilent(watcher)
+        self.assertTrue(self.connected("c", clean=False).connack.session_present)
 
     def test_auth_of_a_client_without_a_method(self):
-        """A protocol error."""
+        """A protocol error. [MQTT5-4.12.0-7]"""
         wire = self.connected("c")
         wire.send(w.auth(0x19, authentication_method="SCRAM-SHA-256"))
         self.assertEnds(wire, 0x82)
 
     def test_one_byte_at_a_time(self):
-        """S06: packets may come in any pieces."""
+        """S06: packets may come in any pieces. [MQTT5-4.2-1]"""
         wire = self.wire()
         for byte in w.connect("c", user=[("a", "b")]) + w.subscribe(1, "a") + w.publish("a", "x", 1, 2, content_type="t"):
             wire.send(bytes([byte]))

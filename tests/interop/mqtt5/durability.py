@@ -8,7 +8,7 @@ PROPERTIES = dict(content_type="t", correlation_data=b"\0\xff", user=[("a", "1")
 
 class Durability(Case):
     def test_puback_and_pubrec(self):
-        """B41: the message, for a session whose owner is away."""
+        """B41: the message, for a session whose owner is away. [MQTT5-4.3.2-4], [MQTT5-4.3.3-8], [MQTT5-4.5.0-1]"""
         self.subscribed("s", ("a/#", 2), clean=False, session_expiry=FOREVER).leave()
         publisher = self.connected("p")
         for number in range(20):

@@ -8,7 +8,7 @@ from broker import Case, vowmq_only
 
 class Expiring(Case):
     def test_lessened_by_waiting(self):
-        """B64: 10 seconds, 2 of them waited: 8 are left, or 7; at once it is 10."""
+        """B64: 10 seconds, 2 of them waited: 8 are left, or 7; at once it is 10. [MQTT5-3.3.2-6]"""
         live = self.subscribed("live", "a")
         self.subscribed("away", "a", clean=False, session_expiry=60).leave()
         self.connected("p").publish("a", "x", message_expiry=10)
@@ -18,7 +18,7 @@ class Expiring(Case):
         self.assertIn(away.message().properties["message_expiry"], (7, 8))
 
     def test_expired_for_who_is_away(self):
-        """Does not come; the others do, in order."""
+        """Does not come; the others do, in order. [MQTT5-3.3.2-5]"""
         self.subscribed("away", ("a", 2), clean=False, session_expiry=60).leave()
         publisher = self.connected("p")
         for number in range(6):
@@ -29,7 +29,7 @@ class Expiring(Case):
         self.assertSilent(away)
 
     def test_retained(self):
-        """Lessened and expired in the same way."""
+        """Lessened and expired in the same way. [MQTT5-3.3.2-5], [MQTT5-3.3.2-6]"""
         publisher = self.connected("p")
         publisher.publish("short", "x", retain=True, message_expiry=1)
         publisher.publish("long", "x", retain=True, message_expiry=10)
@@ -44,7 +44,7 @@ class Expiring(Case):
 
     @vowmq_only("stops sending behind an expired message")
     def test_behind_a_full_window(self):
-        """What waits for room expires as well."""
+        """What waits for room expires as well. [MQTT5-3.3.2-5]"""
         wire = self.subscribed("c", "a", receive_maximum=1)
         publisher = self.connected("p")
         publisher.publish("a", "first")
@@ -58,7 +58,10 @@ class Expiring(Case):
 
     @vowmq_only("lets what was sent expire too")
     def test_begun_is_completed(self):
-        """B62: what was sent is sent again and ends its exchange, expired or not."""
+        """B62: what was sent is sent again and ends its exchange, expired or not, in both directions.
+
+        [MQTT5-4.3.3-7], [MQTT5-4.3.3-13]
+        """
         wire = self.subscribed("c", ("a", 2), clean=False, session_expiry=60)
         publisher = self.connected("p")
         publisher.publish("a", "sent", 2, message_expiry=1)
@@ -66,8 +69,13 @@ class Expiring(Case):
         sent, received = wire.expect("PUBLISH"), wire.expect("PUBLISH")
         wire.send(w.answer("PUBREC", received.id))
         wire.expect("PUBREL")
+        publisher.send(w.publish("b", "of the client", 2, 999, message_expiry=1))
+        publisher.expect("PUBREC", 999)
         wire.close()
         time.sleep(2.2)
+        publisher.send(w.publish("b", "of the client", 2, 999, dup=True, message_expiry=1), w.answer("PUBREL", 999))
+        publisher.expect("PUBREC", 999)
+        self.assertEqual(publisher.expect("PUBCOMP", 999).reason, 0)
         wire = self.connected("c", clean=False, session_expiry=60)
         again, release = wire.packet(), wire.packet()
         if again.kind == "PUBREL":

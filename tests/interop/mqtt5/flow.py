@@ -13,7 +13,10 @@ class ReceiveMaximum(Case):
 
     @vowmq_only("frees a place with PUBREC")
     def test_of_the_client(self):
-        """No more than it allows is in flight; QoS 0 and everything else goes on."""
+        """No more than it allows is in flight; QoS 0 and everything else goes on.
+
+        [MQTT5-3.3.4-9], [MQTT5-3.3.4-10], [MQTT5-4.9.0-1], [MQTT5-4.9.0-2], [MQTT5-4.9.0-3]
+        """
         wire = self.subscribed("c", ("a", 2), "zero", receive_maximum=3)
         publisher = self.connected("p")
         for number in range(10):
@@ -36,7 +39,7 @@ class ReceiveMaximum(Case):
         self.assertEqual([m.payload for m in got], [b"%d" % n for n in range(10)])
 
     def test_failure_frees_its_place(self):
-        """A PUBREC of 0x80 and above ends the exchange: no PUBREL, the next one comes."""
+        """A PUBREC of 0x80 and above ends the exchange: no PUBREL, the next one comes. [MQTT5-4.4.0-2]"""
         wire = self.subscribed("c", ("a", 2), receive_maximum=1)
         publisher = self.connected("p")
         for number in range(3):
@@ -92,7 +95,7 @@ class ReceiveMaximum(Case):
 
     @vowmq_only("answers 0x97")
     def test_of_the_broker(self):
-        """B48: more QoS 2 messages than it allows, none released: 0x93."""
+        """B48: more QoS 2 messages than it allows, none released: 0x93. [MQTT5-3.3.4-7]"""
         wire = self.connected("c")
         maximum = wire.connack.properties.get("receive_maximum", 65535)
         for id in range(1, maximum + 1):
@@ -119,7 +122,10 @@ class ReceiveMaximum(Case):
 class PacketSize(Case):
     @vowmq_only("does not count the fixed header")
     def test_of_the_client(self):
-        """A message that is too large for it counts as delivered; one that just fits comes."""
+        """A message that is too large for it counts as delivered; one that just fits comes.
+
+        [MQTT5-3.1.2-24], [MQTT5-3.1.2-25]
+        """
         wire = self.subscribed("c", ("a", 2), maximum_packet=100, clean=False, session_expiry=60)
         publisher = self.connected("p")
         for qos in (0, 1, 2):
@@ -160,7 +166,7 @@ class PacketSize(Case):
 
     @vowmq_only("waits for all of it")
     def test_of_the_broker(self):
-        """One byte above what CONNACK says: 0x95."""
+        """One byte above what CONNACK says: 0x95. [MQTT5-3.2.2-15]"""
         wire = self.connected("c")
         maximum = wire.connack.properties.get("maximum_packet")
         if maximum is None:

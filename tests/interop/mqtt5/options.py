@@ -7,7 +7,7 @@ NO_LOCAL, AS_PUBLISHED, IF_NEW, NEVER = 4, 8, 16, 32
 
 class Options(Case):
     def test_no_local(self):
-        """Nothing comes back to the client that said it; all else does."""
+        """Nothing comes back to the client that said it; all else does. [MQTT5-3.8.3-3]"""
         wire = self.subscribed("c", ("a", 1 | NO_LOCAL), ("b", 1))
         wire.publish("a", "mine", 0)
         wire.publish("a", "mine")
@@ -24,7 +24,10 @@ class Options(Case):
         self.assertSilent(wire)
 
     def test_retain_as_published(self):
-        """B25: RETAIN as the publisher set it, or 0 to existing subscriptions; 1 to new ones of either sort."""
+        """B25: RETAIN as the publisher set it, or 0 to existing subscriptions; 1 to new ones of either sort.
+
+        [MQTT5-3.3.1-12], [MQTT5-3.3.1-13]
+        """
         plain, kept = self.subscribed("plain", "a"), self.subscribed("kept", ("a", 1 | AS_PUBLISHED))
         publisher = self.connected("p")
         publisher.publish("a", "1", retain=True)
@@ -46,7 +49,10 @@ class Options(Case):
         self.assertEqual([m.retain for m in wire.messages(2)], [True, False])
 
     def test_retain_handling(self):
-        """0: with each SUBSCRIBE; 1: with a new subscription only; 2: never."""
+        """0: with each SUBSCRIBE; 1: with a new subscription only; 2: never.
+
+        [MQTT5-3.3.1-9], [MQTT5-3.3.1-10], [MQTT5-3.3.1-11], [MQTT5-3.8.4-4]
+        """
         self.connected("p").publish("a", "kept", retain=True)
         wire = self.connected("c")
         for options, comes in (
@@ -75,7 +81,10 @@ class Options(Case):
         self.assertSilent(wire)
 
     def test_identifiers(self):
-        """B70: largest and smallest, replaced, taken away, of retained messages too, and kept for who is away."""
+        """B70: largest and smallest, replaced, taken away, of retained messages too, and kept for who is away.
+
+        [MQTT5-3.8.4-3]
+        """
         publisher = self.connected("p")
         publisher.publish("r", "kept", retain=True)
         wire = self.connected("c", clean=False, session_expiry=60)
@@ -95,8 +104,35 @@ class Options(Case):
         publisher.publish("a")
         self.assertEqual(wire.message().properties, {})
 
+    def test_identifiers_of_what_waits(self):
+        """Those of the subscription that it came by, whatever has become of that since. [MQTT5-3.3.4-3]"""
+        wire = self.connected("c", receive_maximum=1)
+        wire.subscribe("a", subscription_identifier=1)
+        publisher = self.connected("p")
+        for number in range(3):
+            publisher.publish("a", f"{number}")
+        wire.subscribe("a", subscription_identifier=2)
+        publisher.publish("a", "3")
+        self.assertEqual([m.properties["subscription_identifier"] for m in wire.messages(4)], [[1], [1], [1], [2]])
+
+    def test_one_identifier_of_two_subscriptions(self):
+        """Is told for each of them that matches. [MQTT5-3.3.4-4]"""
+        wire = self.connected("c")
+        for name in ("a/#", "a/+"):
+            wire.subscribe(name, subscription_identifier=5)
+        publisher = self.connected("p")
+        publisher.publish("a/b")
+        publisher.publish("a", "end", 0)
+        told = []
+        while (found := wire.message()).payload != b"end":
+            told += found.properties["subscription_identifier"]
+        self.assertEqual(told, [5, 5])
+
     def test_overlapping(self):
-        """B74: one copy with all identifiers or one copy each with its own; the highest QoS is there."""
+        """B74: one copy with all identifiers or one copy each with its own; the highest QoS is there.
+
+        [MQTT5-3.3.4-2], [MQTT5-3.3.4-3], [MQTT5-3.3.4-4]
+        """
         wire = self.connected("c")
         wire.subscribe(("a/#", 0), subscription_identifier=1)
         wire.subscribe(("a/b", 1), subscription_identifier=2)
@@ -113,7 +149,10 @@ class Options(Case):
         self.assertIn(len(found), (1, 3))
 
     def test_several_filters(self):
-        """A reason for each, in order, with the QoS that is granted; the identifier is of all."""
+        """A reason for each, in order, with the QoS that is granted; the identifier is of all.
+
+        [MQTT5-3.8.4-5], [MQTT5-3.8.4-6], [MQTT5-3.8.4-7], [MQTT5-3.8.4-8], [MQTT5-3.9.3-1], [MQTT5-3.11.3-1]
+        """
         wire = self.connected("c")
         reasons = wire.subscribe(("a", 0), ("b", 1), ("c", 2), ("d/#", 1), subscription_identifier=9)
         self.assertEqual(reasons, [0, 1, 2, 1])
@@ -124,6 +163,49 @@ class Options(Case):
         self.assertEqual({m.topic: m.qos for m in found}, {"a": 0, "b": 1, "c": 2})
         self.assertEqual({tuple(m.properties["subscription_identifier"]) for m in found}, {(9,)})
         self.assertEqual(wire.unsubscribe("b", "none", "d/#", "d/+"), [0, 0x11, 0, 0x11])
+
+    def test_named_twice(self):
+        """A filter that one SUBSCRIBE names twice: the later one replaces. [MQTT5-3.8.4-3], [MQTT5-3.8.4-5]"""
+        publisher = self.connected("p")
+        publisher.publish("a", "kept", retain=True)
+        for options, copies in (((2, 1 | IF_NEW), 1), ((1 | NEVER, 1 | IF_NEW), 0), ((IF_NEW, 2 | NEVER), 1)):
+            wire = self.connected("c")
+            self.assertEqual(wire.subscribe(*(("a", one) for one in options)), [one & 3 for one in options])
+            found = wire.messages(copies)
+            self.assertEqual([(m.payload, m.retain) for m in found], [(b"kept", True)] * copies, options)
+            self.assertSilent(wire)
+            publisher.publish("a", "live", 2)
+            self.assertEqual(wire.message().qos, options[1] & 3, options)
+            self.assertSilent(wire)
+
+    def test_retained_for_each_time_it_is_named(self):
+        """As with one SUBSCRIBE after the other: retained messages come with each. [MQTT5-3.3.1-9], [MQTT5-3.8.4-5]"""
+        self.connected("p").publish("a", "kept", retain=True)
+        wire = self.connected("c")
+        self.assertEqual(wire.subscribe(("a", 1), ("a", 2)), [1, 2])
+        found, packet = [], wire.ping()
+        while packet.kind == "PUBLISH":
+            found.append((packet.payload, packet.retain))
+            packet = wire.packet()
+        self.assertEqual(found, [(b"kept", True)] * 2)
+
+    def test_replacing_loses_nothing(self):
+        """What waits behind a full window comes, once, though its subscription is replaced; RETAIN as it was asked for.
+
+        [MQTT5-3.8.4-3], [MQTT5-3.8.4-4]
+        """
+        publisher = self.connected("p")
+        publisher.publish("a", "kept", retain=True)
+        wire = self.subscribed("c", ("a", 2 | NEVER), receive_maximum=1)
+        for number in range(6):
+            publisher.publish("a", f"{number}", 1 + number % 2)
+        for options in (1 | NEVER, 2 | AS_PUBLISHED | IF_NEW, 2 | NEVER):
+            self.assertEqual(wire.subscribe(("a", options)), [options & 3])
+        self.assertEqual([m.payload for m in wire.messages(6)], [b"%d" % n for n in range(6)])
+        self.assertSilent(wire)
+        wire.subscribe(("a", 2))
+        self.assertEqual(wire.message().payload, b"kept")
+        self.assertSilent(wire)
 
     def test_by_paho(self):
         """The same with a client's names for it."""

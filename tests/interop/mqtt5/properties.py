@@ -10,7 +10,11 @@ ALL |= dict(user=[("b", "2"), ("a", "1"), ("b", "2"), ("", ""), ("é", "☃" * 1
 
 class Properties(Case):
     def test_all_of_publish(self):
-        """At every QoS, live, stored for who is away, and retained: unaltered and in order."""
+        """At every QoS, live, stored for who is away, and retained: unaltered and in order.
+
+        [MQTT5-3.3.2-4], [MQTT5-3.3.2-15], [MQTT5-3.3.2-16], [MQTT5-3.3.2-17], [MQTT5-3.3.2-18], [MQTT5-3.3.2-20],
+        [MQTT5-3.8.4-8], [MQTT5-4.5.0-1]
+        """
         live = self.subscribed("live", ("p/#", 2))
         self.subscribed("away", ("p/#", 2), clean=False, session_expiry=60).leave()
         publisher = self.connected("p")
@@ -35,14 +39,14 @@ class Properties(Case):
             self.assertEqual(wire.message().properties, ALL)
 
     def test_all_of_a_will(self):
-        """The same for a will."""
+        """The same for a will, which stands before user name and password. [MQTT5-3.1.3-1], [MQTT5-3.1.3-10]"""
         watcher = self.subscribed("watcher", "w")
-        self.connected("c", will=("w", b"\0gone\xff", 1, False, ALL)).close()
+        self.connected("c", will=("w", b"\0gone\xff", 1, False, ALL), user_name="u", password="p").close()
         found = watcher.message()
         self.assertEqual((found.payload, found.properties), (b"\0gone\xff", ALL))
 
     def test_values_at_their_bounds(self):
-        """Empty and longest values; format 0 is not the same as none."""
+        """Empty and longest values; format 0 is not the same as none. [MQTT5-3.3.2-4], [MQTT5-3.3.2-18]"""
         wire = self.subscribed("c", "p")
         for given in (
             dict(payload_format=0),

@@ -22,7 +22,7 @@ class PublicReports(Case):
         self.assertLives()
 
     def test_b15_topics_of_dollar(self):
-        """`$foo/x` reaches `$foo/#`, never `#` or `+/x`; nobody dies."""
+        """`$foo/x` reaches `$foo/#`, never `#` or `+/x`; nobody dies. [MQTT5-4.7.2-1]"""
         wires = {name: self.subscribed(name, name) for name in ("$foo/#", "#", "+/x", "$foo/+", "$nix/#")}
         publisher = self.connected("p")
         publisher.publish("$foo/x", "1")
@@ -33,7 +33,7 @@ class PublicReports(Case):
             self.assertSilent(wire)
 
     def test_b18_matching(self):
-        """The table of filters and topics."""
+        """The table of filters and topics. [MQTT5-3.3.2-3], [MQTT5-4.7.3-4]"""
         topics = ["sport", "sport/", "sport/x", "sport/x/y", "/finance", "Sport", "/", "a//b", "é", "e\u0301"]
         table = {
             "sport/#": ["sport", "sport/", "sport/x", "sport/x/y"],

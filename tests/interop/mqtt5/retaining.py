@@ -5,7 +5,10 @@ from broker import Case
 
 class Retaining(Case):
     def test_kept_replaced_cleared(self):
-        """The last one stays with its properties; an empty one clears, and is delivered."""
+        """The last one stays with its properties; an empty one clears, and is delivered.
+
+        [MQTT5-3.3.1-5], [MQTT5-3.3.1-6], [MQTT5-3.3.1-7], [MQTT5-3.3.1-8]
+        """
         wire = self.subscribed("c", "a")
         publisher = self.connected("p")
         publisher.publish("a", "1", retain=True, content_type="one")

@@ -23,15 +23,23 @@ class Sessions(Case):
             self.assertFalse(self.present())
 
     def test_finite(self):
-        """Resumed within, gone behind; messages of the time between arrive."""
+        """Resumed within, gone behind; messages of the time between arrive. It counts from the connection's end on.
+
+        [MQTT5-3.1.2-5], [MQTT5-3.1.2-6], [MQTT5-3.1.2-23], [MQTT5-3.2.2-3], [MQTT5-4.1.0-1], [MQTT5-4.1.0-2]
+        """
         self.begin(session_expiry=2).leave()
         self.connected("p").publish("a", "kept")
         wire = self.connected("s", clean=False, session_expiry=2)
         self.assertTrue(wire.connack.session_present)
         self.assertEqual(wire.message().payload, b"kept")
         wire.leave()
+        open = self.begin("open", session_expiry=1)
         time.sleep(3.5)
         self.assertFalse(self.present())
+        self.connected("p").publish("a", "live")
+        self.assertEqual(open.message().payload, b"live")
+        open.close()
+        self.assertTrue(self.present("open", session_expiry=1))
 
     def test_finite_after_a_broken_connection(self):
         """Breaking off is as leaving."""
@@ -47,7 +55,10 @@ class Sessions(Case):
             self.assertTrue(self.present(f"s{expiry}"))
 
     def test_clean_start(self):
-        """What was there is gone, subscriptions and messages, and a new session is kept as long as it says."""
+        """What was there is gone, subscriptions and messages, and a new session is kept as long as it says.
+
+        [MQTT5-3.1.2-4], [MQTT5-3.1.4-4], [MQTT5-3.2.2-2]
+        """
         self.begin(session_expiry=60).leave()
         publisher = self.connected("p")
         publisher.publish("a", "lost")
@@ -84,7 +95,7 @@ class Sessions(Case):
 
     @vowmq_only("begins anew after a restart")
     def test_kept_over_a_kill(self):
-        """B38: runs on by the wall clock while the broker is down."""
+        """B38: runs on by the wall clock while the broker is down. [MQTT5-3.1.2-23], [MQTT5-3.1.3-2], [MQTT5-4.1.0-2]"""
         self.begin("short", session_expiry=2).leave()
         self.begin("long", session_expiry=60).leave()
         self.begin("ever", session_expiry=FOREVER).close()

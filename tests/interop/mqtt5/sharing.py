@@ -70,7 +70,7 @@ class Sharing(Case):
 
     @vowmq_only("takes most of them")
     def test_wrong_filters(self):
-        """B68: no name, a wildcard in it, no filter."""
+        """B68: no name, a wildcard in it, no filter. [MQTT5-4.8.2-1], [MQTT5-4.8.2-2]"""
         for name in ("$share/g", "$share//t", "$share/+/t", "$share/#/t", "$share/a+b/t", "$share/g/", "$share/"):
             with self.subTest(name):
                 wire = self.connected("c")
@@ -90,7 +90,7 @@ class Sharing(Case):
 
     @vowmq_only("takes it")
     def test_no_local(self):
-        """A protocol error."""
+        """A protocol error. [MQTT5-3.8.3-4]"""
         wire = self.connected("c")
         wire.send(w.subscribe(1, ("$share/g/a", 1 | 4)))
         self.assertEnds(wire, 0x82)
@@ -124,7 +124,7 @@ class Sharing(Case):
         self.assertSilent(self.connected("away", clean=False, session_expiry=60))
 
     def test_qos_2_stays_with_its_member(self):
-        """What was begun is completed to it when it is back, under its identifier, and goes to no other."""
+        """What was begun is completed to it when it is back, under its identifier, and goes to no other. [MQTT5-4.8.2-4]"""
         first = self.member("first", session_expiry=60)
         publisher = self.connected("p")
         publisher.publish("a", "begun", 2)
@@ -143,7 +143,7 @@ class Sharing(Case):
         self.assertEqual(found[1].id, received.id)
 
     def test_qos_2_ends_with_its_session(self):
-        """And with the session it is gone."""
+        """And with the session it is gone. [MQTT5-4.8.2-5]"""
         first = self.member("first", session_expiry=0)
         self.connected("p").publish("a", "begun", 2)
         first.expect("PUBLISH")
@@ -153,7 +153,7 @@ class Sharing(Case):
         self.assertSilent(second)
 
     def test_failure_goes_to_no_other(self):
-        """A PUBACK or PUBREC of 0x80 and above discards the message."""
+        """A PUBACK or PUBREC of 0x80 and above discards the message. [MQTT5-4.8.2-6]"""
         first = self.member("first")
         publisher = self.connected("p")
         publisher.publish("a", "1", 1)
@@ -167,7 +167,7 @@ class Sharing(Case):
         self.assertSilent(second)
 
     def test_granted_qos(self):
-        """Each member at its own."""
+        """Each member at its own. [MQTT5-4.8.2-3]"""
         wires = {"0": self.member("0", ("$share/g/a", 0)), "2": self.member("2", ("$share/g/a", 2))}
         publisher = self.connected("p")
         for number in range(10):
@@ -177,7 +177,7 @@ class Sharing(Case):
         self.assertEqual({m.qos for m in found["2"]}, {2})
 
     def test_identifiers(self):
-        """Of the member's subscription; one that matches twice gets a copy for each with its own."""
+        """Of the member's subscription; one that matches twice gets a copy for each with its own. [MQTT5-3.3.4-5]"""
         wire = self.connected("c")
         wire.subscribe("$share/g/a", subscription_identifier=5)
         wire.subscribe("a", subscription_identifier=6)

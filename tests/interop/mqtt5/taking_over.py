@@ -7,7 +7,7 @@ from broker import Case, vowmq_only
 
 class TakingOver(Case):
     def test_first_is_told(self):
-        """B35: 0x8E, then the end."""
+        """B35: 0x8E, then the end. [MQTT5-3.1.4-3]"""
         first = self.connected("c", session_expiry=60)
         second = self.connected("c", clean=False, session_expiry=60)
         self.assertTrue(second.connack.session_present)
@@ -35,7 +35,7 @@ class TakingOver(Case):
 
     @vowmq_only("waits for the delay")
     def test_session_that_ends(self):
-        """B27: with an expiry of 0 the old session ends and its will is published, once."""
+        """B27: with an expiry of 0 the old session ends and its will is published, once. [MQTT5-3.1.2-8]"""
         watcher = self.subscribed("watcher", "w")
         first = self.connected("c", will=("w", "first", 1, False, dict(will_delay=30)))
         self.connected("c", clean=True)

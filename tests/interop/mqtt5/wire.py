@@ -43,6 +43,31 @@ PROPERTIES = {
 BY_NUMBER = {number: (name, kind) for name, (number, kind) in PROPERTIES.items()}
 FIXED = {"byte": 1, "two": 2, "four": 4}
 
+# The properties that a server may send, by packet. A session expiry is not in its DISCONNECT. [MQTT5-3.14.2-2]
+OF_SERVERS = {"PUBLISH": "payload_format message_expiry content_type response_topic correlation_data"}
+OF_SERVERS["PUBLISH"] += " subscription_identifier alias user"
+OF_SERVERS["CONNACK"] = "session_expiry assigned_client server_keep_alive authentication_method authentication_data"
+OF_SERVERS["CONNACK"] += " response_information server_reference reason_string receive_maximum alias_maximum maximum_qos"
+OF_SERVERS["CONNACK"] += " retain_available user maximum_packet wildcard_available identifiers_available shared_available"
+OF_SERVERS |= dict.fromkeys("PUBACK PUBREC PUBREL PUBCOMP SUBACK UNSUBACK".split(), "reason_string user")
+OF_SERVERS["DISCONNECT"] = "server_reference reason_string user"
+
+# The reason codes that a server may send, by packet: no others.
+# [MQTT5-3.2.2-8], [MQTT5-3.4.2-1], [MQTT5-3.5.2-1], [MQTT5-3.6.2-1], [MQTT5-3.7.2-1], [MQTT5-3.9.3-2], [MQTT5-3.11.3-2],
+# [MQTT5-3.14.2-1]. There is no AUTH: no test names a method that a broker here knows. [MQTT5-4.12.0-6]
+REASONS = {
+    "CONNACK": "00 80 81 82 83 84 85 86 87 88 89 8a 8c 90 95 97 99 9a 9b 9c 9d 9f",
+    "PUBACK": "00 10 80 83 87 90 91 97 99",
+    "PUBREC": "00 10 80 83 87 90 91 97 99",
+    "PUBREL": "00 92",
+    "PUBCOMP": "00 92",
+    "SUBACK": "00 01 02 80 83 87 8f 91 97 9e a1 a2",
+    "UNSUBACK": "00 11 80 83 87 8f 91",
+    "PINGRESP": "00",
+    "DISCONNECT": "00 80 81 82 83 87 89 8b 8d 8e 8f 90 93 94 95 96 97 98 99 9a 9b 9c 9d 9e 9f a0 a1 a2",
+}
+REASONS = {kind: set(bytes.fromhex(codes)) for kind, codes in REASONS.items()}
+
 
 def variable(number):
     made = bytearray()
@@ -155,12 +180,14 @@ class Reader:
         return int.from_bytes(self.take(count), "big")
 
     def variable(self):
+        """In as few bytes as it takes. [MQTT5-1.5.5-1]"""
         value = shift = 0
         while True:
             byte = self.number(1)
             value |= (byte & 127) << shift
             shift += 7
             if byte < 128:
+                assert byte or shift == 7, f"{value} in {shift // 7} bytes"
                 return value
 
     def binary(self):
@@ -192,10 +219,13 @@ class Reader:
 
 
 def parse(first, body, version):
+    """What a server sent. It is held against what every packet has to keep to, in every test."""
     kind, reader = NAME[first >> 4], Reader(body)
     packet = SimpleNamespace(kind=kind, flags=first & 15, size=len(body) + 1 + len(variable(len(body))), properties={})
     if kind == "CONNACK":
-        packet.session_present, packet.reason = reader.number(1) == 1, reader.number(1)
+        flags, packet.reason = reader.number(1), reader.number(1)
+        assert flags in (0, 1), "reserved flags of CONNACK [MQTT5-3.2.2-1]"
+        packet.session_present = flags == 1
     elif kind == "PUBLISH":
         packet.topic, packet.qos = reader.binary().decode(), first >> 1 & 3
         packet.retain, packet.dup = bool(first & 1), bool(first & 8)
@@ -206,7 +236,9 @@ def parse(first, body, version):
         packet.id = reader.number(2)
         if kind not in ("SUBACK", "UNSUBACK"):
             packet.reason = reader.number(1) if reader.left() else 0
-    if version == 5 and reader.left():
+    # An unknown version is answered as 3.1.1 does it. Where properties are, their length is, if it is 0. [MQTT5-2.2.2-1]
+    in_words_of_5 = version == 5 and not (kind == "CONNACK" and packet.reason == 1)
+    if in_words_of_5 and (reader.left() or kind in ("CONNACK", "PUBLISH", "SUBACK", "UNSUBACK")):
         packet.properties = reader.properties()
     rest = reader.take(reader.left())
     if kind == "PUBLISH":
@@ -215,7 +247,33 @@ def parse(first, body, version):
         packet.reasons = list(rest)
     else:
         assert not rest, f"{kind} has {rest.hex()} behind its end"
+    check_fields(packet)
+    if in_words_of_5:
+        check_words_of_5(packet)
     return packet
+
+
+def check_fields(packet):
+    if packet.kind == "PUBLISH":
+        assert packet.qos < 3, "QoS 3 [MQTT5-3.3.1-4]"
+        assert packet.qos or not packet.dup, "DUP with QoS 0 [MQTT5-3.3.1-2]"
+        assert not set("+#\0") & set(packet.topic), "what no topic name has [MQTT5-3.3.2-2], [MQTT5-4.7.3-2]"
+    else:
+        right = 2 if packet.kind == "PUBREL" else 0
+        assert packet.flags == right, f"flags {packet.flags} [MQTT5-2.1.3-1], [MQTT5-3.6.1-1]"
+    assert getattr(packet, "id", None) != 0, "packet identifier 0 [MQTT5-2.2.1-4]"
+
+
+def check_words_of_5(packet):
+    odd = set(packet.properties) - set(OF_SERVERS.get(packet.kind, "").split())
+    assert not odd, f"{packet.kind} has no {odd}"
+    if packet.kind == "PUBLISH":
+        assert packet.properties.get("alias") != 0, "topic alias 0 [MQTT5-3.3.2-8]"
+        assert packet.topic or "alias" in packet.properties, "no topic [MQTT5-4.7.3-1]"
+    else:
+        reasons = getattr(packet, "reasons", None)
+        reasons = [packet.reason] if reasons is None else reasons
+        assert reasons and set(reasons) <= REASONS.get(packet.kind, set()), f"reasons of {packet}"
 
 
 class Wire:
@@ -225,6 +283,7 @@ class Wire:
         self.socket = socket.create_connection(("127.0.0.1", port), patience)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.version, self.last = 5, 0
+        self.greeted, self.most = False, None
         self.releasing = set()
         self.arrived = b""
         self.early = []
@@ -258,25 +317,28 @@ class Wire:
             self.send(answer("PUBCOMP", found.id))
 
     def any_packet(self):
+        """CONNACK is the first one, and comes once. [MQTT5-3.2.0-1], [MQTT5-3.2.0-2], [MQTT5-3.14.0-1]"""
         first = self.exactly(1)
         if first is None:
             return None
-        length = shift = 0
-        while True:
-            byte = self.exactly(1)[0]
-            length |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                break
-        return parse(first[0], self.exactly(length), self.version)
+        length = bytearray()
+        while not length or length[-1] >= 128:
+            length += self.exactly(1)
+        packet = parse(first[0], self.exactly(Reader(length).variable()), self.version)
+        assert (packet.kind == "CONNACK") != self.greeted, f"{packet} before CONNACK, or a second one"
+        self.greeted = True
+        assert self.most is None or packet.size <= self.most, f"more than {self.most} bytes [MQTT5-3.1.2-24]: {packet}"
+        return packet
 
-    def expect(self, kind):
+    def expect(self, kind, id=None):
+        """A packet of that kind, and of that identifier if one is given."""
         packet = self.packet()
         assert packet and packet.kind == kind, f"{kind} was to come, not {packet}"
+        assert id is None or packet.id == id, f"identifier {id} was to come, not {packet}"
         return packet
 
     def connect(self, client="", version=5, **options):
-        self.version = version
+        self.version, self.most = version, options.get("maximum_packet")
         self.send(connect(client, version=version, **options))
         return self.expect("CONNACK")
 
@@ -295,19 +357,19 @@ class Wire:
 
     def unsubscribe(self, *filters, **given):
         self.send(unsubscribe(self.next_id(), *filters, version=self.version, **given))
-        return self.expect("UNSUBACK").reasons
+        return self.expect("UNSUBACK", self.last).reasons
 
     def publish(self, topic, payload=b"", qos=1, retain=False, **given):
         """To the end of its exchange; the reason code."""
         id = self.next_id() if qos else None
         self.send(publish(topic, payload, qos, id, retain, version=self.version, **given))
         if qos == 1:
-            return self.expect("PUBACK").reason
+            return self.expect("PUBACK", id).reason
         if qos == 2:
-            reason = self.expect("PUBREC").reason
+            reason = self.expect("PUBREC", id).reason
             if reason < 0x80:
                 self.send(answer("PUBREL", id))
-                self.expect("PUBCOMP")
+                self.expect("PUBCOMP", id)
             return reason
         return 0
 
