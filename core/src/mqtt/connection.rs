@@ -207,7 +207,7 @@ impl Broker {
             Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(id, session, &unsubscribe),
             Packet::PingRequest => self.on_ping(id),
             Packet::Disconnect(disconnect) => self.on_disconnect(id, session, &disconnect),
-            // No method was agreed on: there is none that is known here. [MQTT-4.12.0-6]
+            // No method was agreed on: there is none that is known here. [MQTT-4.12.0-7]
             Packet::Auth(_) => self.violated(id, Violation::UnexpectedAuth),
         }
     }

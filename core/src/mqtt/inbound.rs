@@ -88,7 +88,7 @@ impl Broker {
         name
     }
 
-    /// Whether a client of MQTT 5 keeps to Receive Maximum; otherwise the connection has been closed. [MQTT-3.3.4-8]
+    /// Whether a client of MQTT 5 keeps to Receive Maximum; otherwise the connection has been closed. [MQTT-3.3.4-7] of MQTT 5
     fn admit_one_more(&mut self, id: ConnectionId, publish: &Publish<'_>) -> bool {
         if publish.delivery == Delivery::AtMostOnce {
             return true;

@@ -41,7 +41,8 @@ impl Broker {
                 continue;
             };
             let known = held.contains_key(filter) || new.contains(filter);
-            if full || (!known && count >= self.settings.limits.subscriptions) {
+            let most = self.settings.limits.subscriptions;
+            if full || (!known && count >= most) || granted.len() >= most {
                 codes.push(refusal(ReasonCode::QuotaExceeded));
                 continue;
             }
@@ -93,9 +94,10 @@ impl Broker {
         for filter in &unsubscribe.filters {
             let reason = match filter {
                 Err(_) => ReasonCode::TopicFilterInvalid,
-                Ok(filter) if gone.contains(filter.as_str()) => ReasonCode::Success,
-                Ok(filter) if held.subscriptions.contains_key(filter.as_str()) => {
-                    gone.insert(filter.as_str());
+                // As one after the other. [MQTT-3.10.4-6] of MQTT 5
+                Ok(filter)
+                    if held.subscriptions.contains_key(filter.as_str()) && gone.insert(filter.as_str()) =>
+                {
                     filters.push(filter.as_str().into());
                     ReasonCode::Success
                 }

@@ -157,14 +157,14 @@ fn many_filters_cost_no_more_than_one_by_one() {
     settings.limits.subscriptions = 200_000;
     let mut run = Run::with(settings);
     let id = connected_with(&mut run, "c", &[]);
-    let filters: Vec<String> = (0..150_000).map(|n| format!("{n}")).collect();
+    let filters: Vec<String> = (0..50_000).map(|n| format!("{n}")).collect();
     let filters: Vec<&str> = filters.iter().map(|filter| &**filter).collect();
     run.send(id, &subscribe_with(1, &[], &filters));
-    assert!(run.taken(id).len() > 150_000);
+    assert!(run.taken(id).len() > 50_000);
     run.send(id, &subscribe_with(2, &[], &filters));
-    assert!(run.taken(id).len() > 150_000);
+    assert!(run.taken(id).len() > 50_000);
     let names: Vec<u8> = filters.iter().flat_map(|filter| text(filter)).collect();
     run.send(id, &packet(0xa2, &[&[0, 3, 0][..], &names].concat()));
     let unsuback = run.taken(id);
-    assert!(unsuback.len() > 150_000 && unsuback[7..].iter().all(|code| *code == 0));
+    assert!(unsuback.len() > 50_000 && unsuback[7..].iter().all(|code| *code == 0));
 }

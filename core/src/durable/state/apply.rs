@@ -146,15 +146,12 @@ impl State {
         let Some(session) = self.session_for_subscribing(id, lsn) else { return };
         session.changed = lsn;
         let (vhost, is_group) = (session.vhost, session.key.group().is_some());
-        let owing = filters.iter().enumerate().filter(|(_, granted)| granted.owes);
-        // Of a filter that is named twice, the last counts.
-        let owing: BTreeMap<&str, usize> = owing.map(|(at, granted)| (&*granted.filter, at)).collect();
-        session.owed.retain(|owed| !owing.contains_key(&*owed.filter));
-        let owing: BTreeSet<usize> = owing.into_values().collect();
-        for (at, Granted { filter, subscription, owes: _ }) in filters.into_iter().enumerate() {
+        let owing: BTreeSet<&str> = filters.iter().filter(|f| f.owes).map(|f| &*f.filter).collect();
+        session.owed.retain(|owed| !owing.contains(&*owed.filter));
+        for Granted { filter, subscription, owes } in filters {
             self.vhosts[vhost].take_subscription(&filter, Subscriber::new(id, &subscription, is_group));
             let session = self.sessions.get_mut(&id).expect("it was just there");
-            if owing.contains(&at) {
+            if owes {
                 let qos = subscription.qos;
                 session.owed.push_back(Owed { filter: filter.clone(), qos, before, after: None });
             }
