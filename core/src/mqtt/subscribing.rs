@@ -42,7 +42,7 @@ impl Broker {
             };
             let known = held.contains_key(filter) || new.contains(filter);
             let most = self.settings.limits.subscriptions;
-            if full || (!known && count >= most) || granted.len() >= most {
+            if full || (!known && count >= most) || granted.len() >= 2 * most {
                 codes.push(refusal(ReasonCode::QuotaExceeded));
                 continue;
             }
