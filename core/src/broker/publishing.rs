@@ -1,7 +1,7 @@
 //! Publishing: from a message to everybody it goes to, in one record.
 
 use super::{Broker, Work};
-use crate::durable::record::{ClientKey, Publication, Recipient, Record, Retain, Subscription};
+use crate::durable::record::{ClientKey, Publication, Recipient, Record, Retain};
 use crate::event::{DropReason, Event};
 use crate::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use crate::limits::{Overflow, RECORD_OVERHEAD_BYTES};
@@ -122,6 +122,8 @@ struct Route {
     dropped: Vec<(QueueId, QueuePosition, MessageId)>,
     /// Queues at their bound that cannot take it at all.
     passed_by: Vec<QueueId>,
+    /// Of recipients that subscribed with identifiers, in their order: those of the subscriptions that match.
+    identifiers: Vec<(QueueId, Vec<u32>)>,
 }
 
 /// Who gets a message with QoS 0.
@@ -131,8 +133,8 @@ pub(crate) struct Hearer {
     pub session: SessionId,
     /// RETAIN.
     pub retain: bool,
-    /// The shared subscription, if it gets it as a member of a group.
-    pub shares: Option<Subscription>,
+    /// The identifier of the one subscription that it gets it by, 0 for one without; none: all that match count.
+    pub only: Option<u32>,
 }
 
 /// A QoS 0 message on its way to many.
@@ -181,7 +183,9 @@ impl Broker {
         }
         let bytes = [parts.address, parts.properties, parts.body].map(|part| part.len() as u64);
         let bytes = bytes.iter().sum::<u64>() + RECORD_OVERHEAD_BYTES;
-        if bytes + RECIPIENT_BYTES * route.recipients.len() as u64 > self.log.record_bytes_max() {
+        let identifiers = route.identifiers.iter().map(|(_, its)| 20 + 5 * its.len() as u64).sum::<u64>();
+        let recipients = RECIPIENT_BYTES * route.recipients.len() as u64 + identifiers;
+        if bytes + recipients > self.log.record_bytes_max() {
             return self
                 .refused("the message and its recipients do not fit into a log segment (segment_bytes)");
         }
@@ -191,9 +195,9 @@ impl Broker {
             || retain != Retain::Not
             || !route.at_most_once.is_empty()
             || !route.passed_by.is_empty();
-        let Route { recipients, sessions, queues, at_most_once, dropped, passed_by } = route;
+        let Route { recipients, sessions, queues, at_most_once, dropped, passed_by, identifiers } = route;
         if !plain {
-            wait = wait.max(self.store(&publishing, recipients, retain, dropped));
+            wait = wait.max(self.store(&publishing, (recipients, identifiers), retain, dropped));
         }
         self.note_expiries(&publishing, &sessions, retain);
         for queue in passed_by {
@@ -229,7 +233,7 @@ impl Broker {
             // [MQTT-3.8.4-6]: the lower of the publisher's and the subscription's.
             let qos = publishing.qos.min(*qos);
             if qos == QoS::AtMostOnce {
-                route.at_most_once.push(Hearer { session: *session, retain, shares: None });
+                route.at_most_once.push(Hearer { session: *session, retain, only: None });
                 continue;
             }
             let delivery = Delivery::to_subscriber(qos, retain, publishing.expires());
@@ -293,8 +297,8 @@ impl Broker {
             if let Some(member) = self.next_member(group.session, qos) {
                 self.end_turn(group.session, &member);
                 let retain = as_published(&member);
-                let shares = Some(member.subscription);
-                route.at_most_once.push(Hearer { session: member.session, retain, shares });
+                let only = Some(member.subscription.identifier);
+                route.at_most_once.push(Hearer { session: member.session, retain, only });
             }
             return Ok(());
         }
@@ -353,6 +357,10 @@ impl Broker {
         let (position, durable) = (queue.next(), session.durable);
         route.recipients.push(Recipient { queue: session.queue, position, delivery, durable, group });
         route.sessions.push(id);
+        if let Some(topic) = publishing.topic.filter(|_| session.identified > 0 && group.is_none()) {
+            let identifiers = self.identifiers_of(id, topic);
+            route.identifiers.extend((!identifiers.is_empty()).then_some((session.queue, identifiers)));
+        }
         Ok(())
     }
 
@@ -372,7 +380,7 @@ impl Broker {
     fn store(
         &mut self,
         publishing: &Publishing<'_>,
-        recipients: Vec<Recipient>,
+        (recipients, identifiers): (Vec<Recipient>, Vec<(QueueId, Vec<u32>)>),
         retain: Retain,
         dropped: Vec<(QueueId, QueuePosition, MessageId)>,
     ) -> Lsn {
@@ -415,6 +423,7 @@ impl Broker {
             retain,
             received: kept,
             will_of,
+            identifiers,
         };
         let lsn = self.commit(Record::Published(publication));
         if self.settings.message_events {
@@ -503,12 +512,13 @@ impl Broker {
         shared: impl FnOnce() -> Bytes,
     ) {
         self.pieces += 1;
-        let Hearer { session, retain, shares } = *hearer;
+        let Hearer { session, retain, only } = *hearer;
         let Some(attachment) = self.attachments.get(&session) else { return };
         let (id, queue) = (attachment.connection, attachment.queue);
-        let identifiers = match shares {
+        let identifiers = match only {
             _ if self.connections[&id].terms().is_none() => Vec::new(),
-            Some(subscription) => subscription.identifiers().to_vec(),
+            Some(0) => Vec::new(),
+            Some(identifier) => Vec::from([identifier]),
             None => self.identifiers_of(session, message.topic),
         };
         let connection = self.connections.get_mut(&id).expect("an attachment has a connection");

@@ -32,10 +32,10 @@
 //! | 36 | will set, with what only MQTT 5 has | vhost, client, retain byte, delay, expiry, message |
 //! | 38 | retained expired | vhost, topic, message |
 //! | 39 | moved | from: 0, or 1 and queue and position; message, recipient |
-//! | 40 | image of a stretch of a queue with entries of groups: no longer written | see `image` |
+//! | 40 (no longer written), 42, 43 | images of queues and messages of which more is to be said | see `image` |
 //! | 41 | returned | queue, position, how often |
-//! | 42 | image of a stretch of a queue with notes | see `image` |
-//! | 43 | image of a stretch of the table of messages, some of which expire | see `image` |
+//! | 44 | retained queued by a subscription with an identifier | identifier, then as 7 |
+//! | 45 | published to subscriptions with identifiers | list of (queue, list of identifier), then as 8 |
 //!
 //! A recipient: queue, position, delivery byte, with 32 in it the session of the group.
 //!
@@ -50,7 +50,7 @@ mod image;
 mod session;
 mod topology;
 
-use self::session::{is_of_mqtt_3, put_expiry, put_subscription, put_will};
+use self::session::{is_of_mqtt_3, put_expiry, put_identifiers, put_subscription, put_will};
 use super::checksum;
 use super::record::{ClientKey, Granted, Publication, Recipient, Record, Retain};
 use crate::ids::{MessageId, QueueId, QueuePosition, SessionId};
@@ -114,7 +114,9 @@ fn type_of(record: &Record) -> u8 {
         Record::SessionRemoved { .. } => 4,
         Record::Subscribed { .. } => 5,
         Record::Unsubscribed { .. } => 6,
-        Record::RetainedQueued { .. } => 7,
+        Record::RetainedQueued { identifier: 0, .. } => 7,
+        Record::RetainedQueued { .. } => 44,
+        Record::Published(publication) if publication.identified().any(|(to, _)| to.durable) => 45,
         Record::Published(_) => 8,
         Record::PacketIdReceived { .. } => 9,
         Record::PacketIdReleased { .. } => 10,
@@ -158,7 +160,10 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
             put_numbers(out, &[session.0, filters.len() as u64]);
             filters.iter().for_each(|filter| put_bytes(out, filter.as_bytes()));
         }
-        Record::RetainedQueued { session, entries, progress } => {
+        Record::RetainedQueued { session, entries, progress, identifier } => {
+            if *identifier > 0 {
+                put_number(out, (*identifier).into());
+            }
             put_numbers(out, &[session.0, entries.len() as u64]);
             for (position, message, delivery) in entries {
                 put_numbers(out, &[position.0, message.0]);
@@ -240,6 +245,14 @@ fn put_recipient(out: &mut Vec<u8>, recipient: &Recipient) {
 /// Message id, vhost, retain byte, received (0, or 1 and session and packet id), will of (0, or 1 and client), list
 /// of dropped (queue, position), list of recipient, message.
 fn put_publication(out: &mut Vec<u8>, publication: &Publication) -> Span {
+    let identified = || publication.identified().filter(|(recipient, _)| recipient.durable);
+    if identified().next().is_some() {
+        put_number(out, identified().count() as u64);
+        identified().for_each(|(recipient, identifiers)| {
+            put_number(out, recipient.queue.0);
+            put_identifiers(out, identifiers);
+        });
+    }
     put_number(out, publication.message.0);
     put_bytes(out, publication.vhost.as_bytes());
     out.push(publication.retain as u8);
@@ -340,7 +353,7 @@ pub fn decode(bytes: &[u8], offset: usize) -> Result<(Record, Option<Span>, usiz
     if end > bytes.len() {
         return Err(CodecError::Truncated);
     }
-    if !(1..=43).contains(&kind) {
+    if !(1..=45).contains(&kind) {
         return Err(CodecError::UnknownType(kind));
     }
     let mut fields = Fields { bytes: &bytes[..end], at: offset + RECORD_HEADER, span: None, body: None };
@@ -391,8 +404,16 @@ impl Fields<'_> {
                 Record::Subscribed { session, filters, before }
             }
             6 => Record::Unsubscribed { session: self.session()?, filters: self.list(Fields::text)? },
-            7 => self.retained_queued()?,
-            8 => Record::Published(self.publication()?),
+            7 => self.retained_queued(0)?,
+            44 => {
+                let identifier = self.identifier()?;
+                self.retained_queued(identifier)?
+            }
+            8 => Record::Published(self.publication(Vec::new())?),
+            45 => {
+                let identifiers = self.list(|f| Some((f.queue()?, f.list(Fields::identifier)?)))?;
+                Record::Published(self.publication(identifiers)?)
+            }
             9 => Record::PacketIdReceived { session: self.session()?, packet_id: self.packet_id()? },
             10 => Record::PacketIdReleased { session: self.session()?, packet_id: self.packet_id()? },
             11 => Record::Releasing { queue: self.queue()?, position: self.position()? },
@@ -425,15 +446,15 @@ impl Fields<'_> {
         })
     }
 
-    fn retained_queued(&mut self) -> Option<Record> {
+    fn retained_queued(&mut self, identifier: u32) -> Option<Record> {
         let session = self.session()?;
         let entries =
             self.list(|f| Some((f.position()?, MessageId(f.number()?), Delivery::from_byte(f.byte()?)?)))?;
         let progress = if self.flag()? { Progress::After(self.text()?) } else { Progress::Done };
-        Some(Record::RetainedQueued { session, entries, progress })
+        Some(Record::RetainedQueued { session, entries, progress, identifier })
     }
 
-    fn publication(&mut self) -> Option<Publication> {
+    fn publication(&mut self, identifiers: Vec<(QueueId, Vec<u32>)>) -> Option<Publication> {
         let message = MessageId(self.number()?);
         let vhost = self.text()?;
         let retain = match self.byte()? {
@@ -447,7 +468,17 @@ impl Fields<'_> {
         let dropped = self.list(|f| Some((f.queue()?, f.position()?)))?;
         let recipients = self.list(Fields::recipient)?;
         let content = self.message()?;
-        Some(Publication { message, vhost, content, recipients, dropped, retain, received, will_of })
+        Some(Publication {
+            message,
+            vhost,
+            content,
+            recipients,
+            dropped,
+            retain,
+            received,
+            will_of,
+            identifiers,
+        })
     }
 
     fn recipient(&mut self) -> Option<Recipient> {

@@ -122,6 +122,8 @@ pub enum Record {
         entries: Vec<(QueuePosition, MessageId, Delivery)>,
         /// How far the first filter that is owed any has been seen.
         progress: Progress,
+        /// The identifier of its subscription; 0 for none.
+        identifier: u32,
     },
     /// A message was published.
     Published(Publication),
@@ -359,6 +361,8 @@ pub struct Publication {
     pub received: Option<(SessionId, PacketId)>,
     /// The client whose will it was, which is void by this.
     pub will_of: Option<Box<str>>,
+    /// Of recipients that subscribed with identifiers, in their order: those of the subscriptions that match.
+    pub identifiers: Vec<(QueueId, Vec<u32>)>,
 }
 
 /// A queue that a message goes to.
@@ -494,6 +498,15 @@ impl Record {
 }
 
 impl Publication {
+    /// The recipients that subscribed with identifiers, with these.
+    pub fn identified(&self) -> impl Iterator<Item = (&Recipient, &[u32])> {
+        let mut identifiers = self.identifiers.iter().peekable();
+        self.recipients.iter().filter_map(move |recipient| {
+            let (_, its) = identifiers.next_if(|(queue, _)| *queue == recipient.queue)?;
+            Some((recipient, &its[..]))
+        })
+    }
+
     fn is_durable(&self, state: &State) -> bool {
         self.retain != Retain::Not
             || self.recipients.iter().any(|recipient| recipient.durable)

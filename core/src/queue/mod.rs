@@ -55,12 +55,14 @@ pub struct Queue {
 type Notes = BTreeMap<QueuePosition, Note>;
 
 /// What is known of an entry beside what a chunk holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     /// The session of the shared subscription's group that it came from.
     pub group: Option<SessionId>,
     /// How often it was delivered and came back, where its queue counts that.
     pub returns: u32,
+    /// Identifiers of the subscriptions that it came by.
+    pub identifiers: Box<[u32]>,
 }
 
 /// Positions between two marks of the front.
@@ -252,13 +254,13 @@ impl Queue {
 
     /// The entry came from this group.
     pub(crate) fn note_group(&mut self, position: QueuePosition, group: SessionId) {
-        self.note(position, Note { group: Some(group), returns: 0 });
+        self.note(position, Note { group: Some(group), ..Note::default() });
     }
 
     /// The entry was delivered and came back so often, at least.
     pub(crate) fn note_returns(&mut self, position: QueuePosition, returns: u32) {
         if self.find(position).is_some() {
-            self.note(position, Note { group: None, returns });
+            self.note(position, Note { returns, ..Note::default() });
             let at = self.chunk_at(position).expect("it was just found");
             self.chunks[at].page.touch();
         }
@@ -269,6 +271,21 @@ impl Queue {
         let note = self.notes.get_or_insert_default().entry(position).or_default();
         note.group = note.group.or(more.group);
         note.returns = note.returns.max(more.returns);
+        if !more.identifiers.is_empty() {
+            note.identifiers = more.identifiers;
+        }
+    }
+
+    /// The entry came by subscriptions with these identifiers.
+    pub(crate) fn note_identifiers(&mut self, position: QueuePosition, identifiers: &[u32]) {
+        if self.find(position).is_some() {
+            self.note(position, Note { identifiers: identifiers.into(), ..Note::default() });
+        }
+    }
+
+    /// The identifiers of the subscriptions that the entry came by.
+    pub fn identifiers_of(&self, position: QueuePosition) -> &[u32] {
+        self.notes.as_ref().and_then(|notes| notes.get(&position)).map_or(&[], |note| &note.identifiers)
     }
 
     /// The group that the entry came from.
@@ -288,7 +305,7 @@ impl Queue {
         to: QueuePosition,
     ) -> impl Iterator<Item = (QueuePosition, Note)> {
         let found = self.notes.iter().flat_map(move |notes| notes.range(from..to));
-        found.map(|(position, note)| (*position, *note))
+        found.map(|(position, note)| (*position, note.clone()))
     }
 
     /// Everything up to here may have been sent.

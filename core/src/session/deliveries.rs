@@ -166,7 +166,7 @@ impl Broker {
         let message = self.state.messages.message(entry.message).expect("it was just there");
         let topic = message.topic();
         let identifiers = match self.connections[&id].terms() {
-            Some(_) => self.identifiers_of_entry(session, queue_id, entry.position, &topic),
+            Some(_) => self.identifiers_of_entry(session, queue_id, entry.position),
             None => Vec::new(),
         };
         let packet_id = packet_id(entry.position);

@@ -30,7 +30,9 @@ impl Broker {
         }
         let Some((messages, progress)) = self.next_owed(id) else { return };
         let session = self.state.session(id).expect("it is owed something");
-        let granted = session.owed.front().expect("it is owed something").qos;
+        let owed = session.owed.front().expect("it is owed something");
+        let granted = owed.qos;
+        let identifier = session.subscriptions.get(&owed.filter).map_or(0, |found| found.identifier);
         let mut next = self.state.queue(session.queue).expect("a session owns a queue").next();
         let mut entries = Vec::new();
         for message in messages {
@@ -41,7 +43,7 @@ impl Broker {
                 let topic = content.topic();
                 let outgoing = Outgoing::of(&content, &topic);
                 if !outgoing.has_expired(self.now.wall) {
-                    let hearer = Hearer { session: id, retain: true, shares: None };
+                    let hearer = Hearer { session: id, retain: true, only: Some(identifier) };
                     self.deliver_at_most_once(&hearer, &outgoing, || content.body_shared());
                 }
             } else {
@@ -53,7 +55,7 @@ impl Broker {
         if matches!(progress, Progress::After(_)) {
             reached!("retained in pieces");
         }
-        self.commit(Record::RetainedQueued { session: id, entries, progress });
+        self.commit(Record::RetainedQueued { session: id, entries, progress, identifier });
         if self.state.session(id).is_some_and(|session| !session.owed.is_empty()) {
             self.work.push_back(Work::Owed(id));
         }

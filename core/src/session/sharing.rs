@@ -111,10 +111,19 @@ impl Broker {
         let (queue, durable, vhost) = (session.queue, session.durable, session.key.vhost.clone());
         let position = self.state.queue(queue).expect("a session owns a queue").next();
         let recipients = Vec::from([Recipient { queue, position, delivery, durable, group: None }]);
-        let (message, dropped) = (self.state.next_message(), Vec::new());
+        let (message, dropped, identifiers) = (self.state.next_message(), Vec::new(), Vec::new());
         let (retain, received, will_of) = (Retain::Not, None, None);
-        let publication =
-            Publication { message, vhost, content, recipients, dropped, retain, received, will_of };
+        let publication = Publication {
+            message,
+            vhost,
+            content,
+            recipients,
+            dropped,
+            retain,
+            received,
+            will_of,
+            identifiers,
+        };
         self.commit(Record::Published(publication));
     }
 
@@ -285,7 +294,8 @@ impl Broker {
             let topic = message.topic();
             let outgoing = Outgoing::of(&message, &topic);
             if !outgoing.has_expired(self.now.wall) {
-                let hearer = Hearer { session: member.session, retain, shares: Some(member.subscription) };
+                let hearer =
+                    Hearer { session: member.session, retain, only: Some(member.subscription.identifier) };
                 self.deliver_at_most_once(&hearer, &outgoing, || message.body_shared());
             }
         } else if !self.fetches.is_unreadable(entry.message) {
@@ -361,11 +371,11 @@ impl Broker {
         session: SessionId,
         queue: QueueId,
         position: QueuePosition,
-        topic: &str,
     ) -> Vec<u32> {
-        match self.state.queue(queue).and_then(|queue| queue.group_of(position)) {
+        let Some(queue) = self.state.queue(queue) else { return Vec::new() };
+        match queue.group_of(position) {
             Some(group) => self.identifier_in_group(session, group),
-            None => self.identifiers_of(session, topic),
+            None => queue.identifiers_of(position).to_vec(),
         }
     }
 

@@ -109,7 +109,7 @@ impl Facts {
                 facts.owed.retain(|owed| !filters.contains(&owed.filter));
                 facts.subscriptions.retain(|filter, _| !filters.contains(filter));
             }),
-            Record::RetainedQueued { session, entries, progress } => {
+            Record::RetainedQueued { session, entries, progress, .. } => {
                 self.queue_retained(session, entries, progress);
             }
             Record::Published(publication) => self.publish(&publication, news),

@@ -11,14 +11,14 @@
 //! | 35 | image of a session with an expiry of its own | expiry, then as 17 |
 //! | 37 | image of a will with what only MQTT 5 has | vhost, client, retain byte, delay, expiry, message |
 //! | 40 | image of a stretch of a queue with entries of groups | list of (position, session of the group), then as 19 |
-//! | 42 | image of a stretch of a queue with notes | list of (position, 0 or 1 and the session of the group, returns), then as 19 |
+//! | 42 | image of a stretch of a queue with notes | list of (position, 0 or 1 and the session of the group, returns, list of identifier), then as 19 |
 //! | 43 | image of a stretch of messages, some of which expire | list of (message, when), then as 20 |
 //! | 23 | listing | list of place |
 //! | 24 | checkpoint | begin: segment, offset, first record, checksum before (4), recovery count; list of place of listing; images of sessions; list of segment (less the one before); next session, queue, message |
 //!
 //! A place: segment, offset, length, checksum (4 bytes, least first).
 
-use super::session::{is_of_mqtt_3, put_expiry, put_subscription, put_will};
+use super::session::{is_of_mqtt_3, put_expiry, put_identifiers, put_subscription, put_will};
 use super::{Fields, put_bytes, put_key, put_number, put_numbers, topology};
 use crate::durable::place::Place;
 use crate::durable::record::{Begin, Checkpoint, Image, SessionExpiry};
@@ -147,6 +147,7 @@ fn put_note(out: &mut Vec<u8>, position: QueuePosition, note: &Note) {
     out.push(u8::from(note.group.is_some()));
     note.group.iter().for_each(|group| put_number(out, group.0));
     put_number(out, u64::from(note.returns));
+    put_identifiers(out, &note.identifiers);
 }
 
 fn put_place(out: &mut Vec<u8>, place: &Place) {
@@ -184,8 +185,9 @@ impl Fields<'_> {
             }
             19 => self.queue_image(Vec::new())?,
             40 => {
-                let of_group =
-                    |f: &mut Self| Some((f.position()?, Note { group: Some(f.session()?), returns: 0 }));
+                let of_group = |f: &mut Self| {
+                    Some((f.position()?, Note { group: Some(f.session()?), ..Note::default() }))
+                };
                 let notes = self.list(of_group)?;
                 self.queue_image(notes)?
             }
@@ -221,7 +223,9 @@ impl Fields<'_> {
     fn note(&mut self) -> Option<(QueuePosition, Note)> {
         let position = self.position()?;
         let group = if self.flag()? { Some(self.session()?) } else { None };
-        Some((position, Note { group, returns: u32::try_from(self.number()?).ok()? }))
+        let returns = u32::try_from(self.number()?).ok()?;
+        let identifiers = self.list(Fields::identifier)?.into();
+        Some((position, Note { group, returns, identifiers }))
     }
 
     fn queue_image(&mut self, notes: Vec<(QueuePosition, Note)>) -> Option<Image> {

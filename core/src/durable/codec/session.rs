@@ -20,6 +20,12 @@ pub(super) fn put_subscription(out: &mut Vec<u8>, subscription: &Subscription, o
     }
 }
 
+/// The identifiers of subscriptions.
+pub(super) fn put_identifiers(out: &mut Vec<u8>, identifiers: &[u32]) {
+    put_number(out, identifiers.len() as u64);
+    identifiers.iter().for_each(|identifier| put_number(out, (*identifier).into()));
+}
+
 pub(super) fn put_expiry(out: &mut Vec<u8>, expiry: SessionExpiry) {
     put_number(
         out,
@@ -40,6 +46,10 @@ pub(super) fn put_will(out: &mut Vec<u8>, will: &Will) {
 }
 
 impl Fields<'_> {
+    pub(super) fn identifier(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
     pub(super) fn subscription(&mut self) -> Option<(Subscription, bool)> {
         let byte = self.byte().filter(|byte| *byte < 64)?;
         let qos = QoS::from_bits(byte & 0x03)?;

@@ -92,23 +92,25 @@ prop_compose! {
         recipients in prop::collection::vec(recipient(), 0..20),
         dropped in prop::collection::vec((number(), number()), 0..20),
         retain in prop::sample::select(Vec::from([Retain::Not, Retain::Set, Retain::Clear])),
-        received in prop::option::of((number(), packet_id())), will_of in prop::option::of(text()),
+        received in prop::option::of((number(), packet_id())), will_of in prop::option::of(text()), identified: bool,
     ) -> Publication {
         let dropped = dropped.into_iter().map(|(queue, position)| (QueueId(queue), QueuePosition(position)));
         let received = received.map(|(session, packet_id)| (SessionId(session), packet_id));
         let (message, dropped) = (MessageId(id), dropped.collect());
-        Publication { message, vhost, content, recipients, dropped, retain, received, will_of }
+        let identifiers: Vec<_> =
+            recipients.iter().map(|r| (r.queue, Vec::from([1, u32::MAX]))).filter(|_| identified).collect();
+        Publication { message, vhost, content, recipients, dropped, retain, received, will_of, identifiers }
     }
 }
 
 prop_compose! {
     fn retained_queued()(
         session in number(), entries in prop::collection::vec((number(), number(), delivery()), 0..20),
-        after in prop::option::of(text()),
+        after in prop::option::of(text()), identifier in prop_oneof![Just(0), any::<u32>()],
     ) -> Record {
         let entries = entries.into_iter().map(|(position, id, how)| (QueuePosition(position), MessageId(id), how));
         let progress = after.map_or(Progress::Done, Progress::After);
-        Record::RetainedQueued { session: SessionId(session), entries: entries.collect(), progress }
+        Record::RetainedQueued { session: SessionId(session), entries: entries.collect(), progress, identifier }
     }
 }
 

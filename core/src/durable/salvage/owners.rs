@@ -19,8 +19,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The type of the record of a publication.
-const PUBLISHED: u8 = 8;
+/// The types of the records of publications.
+const PUBLISHED: [u8; 2] = [8, 45];
 
 /// What has been said since the checkpoint, if something of that is damaged.
 #[derive(Default)]
@@ -58,7 +58,7 @@ pub(super) fn find(
         let Some(batch) = batch::parse(&bytes) else { continue };
         let mut offset = BATCH_HEADER;
         while let Some((kind, end)) = codec::peek(batch.bytes, offset) {
-            if kind == PUBLISHED
+            if PUBLISHED.contains(&kind)
                 && let Ok((Record::Published(publication), ..)) = codec::decode(batch.bytes, offset)
                 && unowned.contains(&publication.message)
             {

@@ -20,7 +20,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// Types of records that hold messages.
-const MESSAGE_TYPES: [u8; 2] = [8, 16];
+const MESSAGE_TYPES: [u8; 3] = [8, 16, 45];
 
 /// A state that is being built.
 pub(super) struct Rebuild<'a> {

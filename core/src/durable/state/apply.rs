@@ -49,8 +49,8 @@ impl State {
             }),
             Record::Subscribed { session, filters, before } => self.subscribe(session, filters, before, lsn),
             Record::Unsubscribed { session, filters } => self.unsubscribe(session, &filters, lsn),
-            Record::RetainedQueued { session, entries, progress } => {
-                self.queue_retained(session, &entries, progress, lsn);
+            Record::RetainedQueued { session, entries, progress, identifier } => {
+                self.queue_retained(session, &entries, progress, identifier, lsn);
             }
             Record::Published(publication) => self.publish(publication, lsn, place),
             Record::Moved { from, message, to } => {
@@ -187,6 +187,7 @@ impl State {
         id: SessionId,
         entries: &[(QueuePosition, MessageId, Delivery)],
         progress: Progress,
+        identifier: u32,
         lsn: Lsn,
     ) {
         let queue = self.sessions.get(&id).map(|session| session.queue);
@@ -196,6 +197,11 @@ impl State {
             let to = Recipient { queue, position, delivery, durable: true, group: None };
             self.push(&to, message, self.messages.bytes_of_body(message), lsn);
             self.messages.retain(message);
+            if identifier > 0
+                && let Some(home) = self.home(queue)
+            {
+                home.queue.note_identifiers(position, &[identifier]);
+            }
         }
         let Some(session) = self.session_for_subscribing(id, lsn) else { return };
         match progress {
@@ -209,19 +215,9 @@ impl State {
     }
 
     fn publish(&mut self, publication: Publication, lsn: Lsn, place: Option<Place>) {
-        let Publication { message, vhost, content, recipients, dropped, retain, received, will_of } =
-            publication;
+        self.push_to_recipients(&publication, lsn);
+        let Publication { message, vhost, content, recipients, retain, received, will_of, .. } = publication;
         self.next_message = self.next_message.max(MessageId(message.0 + 1));
-        for (queue, position) in dropped {
-            self.settle(queue, position, lsn);
-            if let Some(home) = self.home(queue).filter(|home| position >= home.queue.sent_to()) {
-                home.queue.mark_drop(lsn);
-            }
-        }
-        let bytes = if self.restoring { 0 } else { content.body().len() as u64 };
-        for recipient in &recipients {
-            self.push(recipient, message, bytes, lsn);
-        }
         let references = recipients.len() as u32 + u32::from(retain == Retain::Set);
         if retain != Retain::Not {
             let vhost = self.vhost(&vhost);
@@ -241,6 +237,25 @@ impl State {
         }
         if let Some(client) = will_of {
             self.remove_will(&ClientKey { vhost, client });
+        }
+    }
+
+    /// What it drops goes; then it gets its places.
+    fn push_to_recipients(&mut self, publication: &Publication, lsn: Lsn) {
+        for &(queue, position) in &publication.dropped {
+            self.settle(queue, position, lsn);
+            if let Some(home) = self.home(queue).filter(|home| position >= home.queue.sent_to()) {
+                home.queue.mark_drop(lsn);
+            }
+        }
+        let bytes = if self.restoring { 0 } else { publication.content.body().len() as u64 };
+        for recipient in &publication.recipients {
+            self.push(recipient, publication.message, bytes, lsn);
+        }
+        for (recipient, identifiers) in publication.identified() {
+            if let Some(home) = self.home(recipient.queue) {
+                home.queue.note_identifiers(recipient.position, identifiers);
+            }
         }
     }
 

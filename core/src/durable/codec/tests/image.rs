@@ -92,8 +92,10 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn note()(group in prop::option::of(number()), returns: u32) -> Note {
-        Note { group: group.map(SessionId), returns }
+    fn note()(
+        group in prop::option::of(number()), returns: u32, identifiers in prop::collection::vec(any::<u32>(), 0..3),
+    ) -> Note {
+        Note { group: group.map(SessionId), returns, identifiers: identifiers.into() }
     }
 }
 
