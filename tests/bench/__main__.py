@@ -4,12 +4,12 @@
     python3 tests/bench RESULTS --loadgen LOADGEN
 
 writes comparison.md, comparison.svg, large-numbers.md and large-numbers.svg into the directory RESULTS. LOADGEN is a load
-generator with the subcommands `mqtt`, `mqtt-idle`, `disk` and `echo` that prints one JSON object a run; it is not part of
+generator with the subcommands `mqtt`, `mqtt-idle`, `amqp`, `disk` and `echo` that prints one JSON object a run; it is not part of
 this repository. mosquitto and rabbitmq-server have to be installed (Debian's packages; `--without NAME` does without).
 Python's standard library is enough; Linux only, since memory and processor time are read from /proc.
 
-A section (`--only`) is measured anew and the others are kept as RESULTS/results.json has them. Rows of AMQP will be a
-section beside `throughput`: a file with `rows(field, loadgen, sizes)`, and its name in SECTIONS.
+A section (`--only`) is measured anew and the others are kept as RESULTS/results.json has them. A
+section is a file with `rows(field, loadgen, sizes)`, and its name in SECTIONS.
 """
 
 import argparse
@@ -32,6 +32,7 @@ import connections
 import durable
 import large_numbers
 import process
+import queues
 import report
 import routing
 import stalls
@@ -47,6 +48,7 @@ SECTIONS = {
     "stalls": stalls,
     "connections": connections,
     "routing": routing,
+    "queues": queues,
     "backlog": backlog,
 }
 LARGE = "large-numbers"

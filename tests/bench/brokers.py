@@ -1,7 +1,7 @@
 """The brokers that are compared: each is started on a directory and on ports of its own, on loopback, and stopped again.
 
 A broker is a context manager; inside it has `pid` (the process whose processor time and memory count), `directory` and
-`mqtt` (its address). An address for another protocol goes beside `mqtt`.
+`mqtt` (its address), those that speak AMQP `amqp`.
 """
 
 import glob
@@ -170,6 +170,7 @@ class Vowmq(Broker):
         super().__init__(work)
         self.binary = binary
         self.settings = ["limits.inflight=1000", *settings]
+        self.amqp = f"127.0.0.1:{free_port()}"
 
     @property
     def store(self):
@@ -179,7 +180,7 @@ class Vowmq(Broker):
         arguments = [part for setting in self.settings for part in ("--set", setting)]
         with open(os.path.join(self.directory, "errors"), "a") as errors:
             self.run(
-                [self.binary, "--data-dir", self.store, "--mqtt", self.mqtt, *arguments],
+                [self.binary, "--data-dir", self.store, "--mqtt", self.mqtt, "--amqp", self.amqp, *arguments],
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,

@@ -23,6 +23,10 @@ class Loadgen:
         """One run of `loadgen mqtt` with these options (`sub_qos=1` for `--sub-qos 1`, `durable=True` for `--durable`)."""
         return self._run("mqtt", "--addr", broker.mqtt, "--pid", str(broker.pid), *as_arguments(options))
 
+    def amqp(self, broker, **options):
+        """One run of `loadgen amqp` with these options."""
+        return self._run("amqp", "--addr", broker.amqp, "--pid", str(broker.pid), *as_arguments(options))
+
     def mqtt_idle(self, broker, connections):
         return self._run("mqtt-idle", "--addr", broker.mqtt, "--pid", str(broker.pid), "--conns", str(connections))
 
