@@ -1,5 +1,7 @@
 """An acknowledgement means that it is on disk: killed right behind it, it is still there."""
 
+import time
+
 import wire as w
 from broker import FOREVER, Case
 
@@ -59,6 +61,7 @@ class Durability(Case):
         for number in range(5):
             publisher.publish("a", f"{number}", 2)
         wire.messages(5)
+        time.sleep(0.5)  # PUBREL waits for the disk, and nobody waits for the record of PUBCOMP
         self.assertSilent(wire)
         self.broker.restart()
         self.assertSilent(self.connected("s", clean=False, session_expiry=FOREVER))
