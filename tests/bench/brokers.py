@@ -150,7 +150,7 @@ class RabbitMQ(Broker):
         self.names = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT)
         wait_for(lambda: accepts(names), self.names, "epmd")
         self.run([self.server()], env=environment)
-        wait_for(lambda: accepts(self.port), self.process, self.name)
+        wait_for(lambda: accepts(self.port) and accepts(amqp), self.process, self.name)
 
     def stop(self, with_signal=signal.SIGTERM):
         super().stop(with_signal)
