@@ -3,8 +3,10 @@
 //! All times are microseconds of simulated time. What a scenario leaves open (a latency within its range,
 //! which sectors survive) follows from its `seed` by the keyed hash of `chance.rs`.
 
+mod mqtt5;
 mod settings;
 
+pub use mqtt5::Mqtt5;
 pub use settings::{BrokerSettings, Sync};
 
 use crate::fault::{Fault, When};
@@ -187,6 +189,9 @@ pub struct ClientProgram {
     /// Whether it asks for a clean session.
     #[serde(default)]
     pub clean: bool,
+    /// What it asks for as a client of MQTT 5; without it, it speaks MQTT 3.1.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mqtt5: Option<Mqtt5>,
     /// Its will, sent with every CONNECT.
     #[serde(default)]
     pub will: Option<Will>,
@@ -220,6 +225,10 @@ fn default_reconnect_us() -> u64 {
 
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 fn default_keep_alive() -> u16 {
@@ -299,7 +308,14 @@ pub enum Action {
         more: Vec<String>,
     },
     /// Says goodbye and stays away until it is told to connect.
-    Disconnect,
+    Disconnect {
+        /// With MQTT 5: seconds that its session stays from now on, if that changes; of a clean one it does not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session_expiry_s: Option<u32>,
+        /// With MQTT 5: its will is to be published nevertheless.
+        #[serde(default, skip_serializing_if = "is_false")]
+        keeps_will: bool,
+    },
     /// Breaks its connection (reset).
     Drop,
     /// Vanishes without a word: the broker hears nothing. Connects again later by itself.
@@ -341,6 +357,7 @@ impl ClientProgram {
         ClientProgram {
             id: id.to_owned(),
             clean: false,
+            mqtt5: None,
             will: None,
             keep_alive_s: default_keep_alive(),
             window: default_window(),
@@ -407,6 +424,12 @@ impl Scenario {
             }
             if client.id.is_empty() {
                 return Err("a client has no id".to_owned());
+            }
+            if client.mqtt5.as_ref().is_some_and(|asks| asks.receive_maximum == 0) {
+                return Err(format!(
+                    "client {:?}: receive_maximum is at least 1 ([MQTT-3.1.2-26])",
+                    client.id
+                ));
             }
             for operation in &client.operations {
                 if let Err(rule) = operation.action.check(limit) {

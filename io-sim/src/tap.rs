@@ -1,6 +1,7 @@
 //! Reads packets off a stream as it leaves the broker: enough of MQTT's framing to tell what each promises, wherever
 //! the bytes are cut.
 
+use crate::codec::Version;
 use std::fmt;
 
 /// Bytes of a packet that are kept: all of what a broker sends, payloads and long topics aside.
@@ -46,8 +47,8 @@ impl fmt::Display for Leaving {
 }
 
 /// Where in the stream we are.
-#[derive(Default)]
 pub(crate) struct Tap {
+    version: Version,
     state: State,
     /// The first bytes of the packet's body.
     body: Vec<u8>,
@@ -71,7 +72,17 @@ enum State {
     },
 }
 
+impl Default for Tap {
+    fn default() -> Self {
+        Tap::new(Version::V3)
+    }
+}
+
 impl Tap {
+    pub(crate) fn new(version: Version) -> Tap {
+        Tap { version, state: State::default(), body: Vec::new(), id: [0; 2] }
+    }
+
     /// Takes the next bytes; calls `leaves` with every packet that ends in them.
     pub(crate) fn take(&mut self, bytes: &[u8], mut leaves: impl FnMut(Leaving)) {
         let mut at = 0;
@@ -120,6 +131,14 @@ impl Tap {
         }
     }
 
+    /// Bytes of the properties behind a packet id, with their length, which takes one byte here.
+    fn properties(&self) -> usize {
+        match self.version {
+            Version::V3 => 0,
+            Version::V5 => 1 + usize::from(self.body[2]),
+        }
+    }
+
     fn leaving(&self, first: u8) -> Option<Leaving> {
         let id = u16::from_be_bytes([*self.body.first()?, *self.body.get(1)?]);
         match first >> 4 {
@@ -128,11 +147,13 @@ impl Tap {
                 let qos = first >> 1 & 3;
                 (qos > 0).then(|| Leaving::Publish { qos, packet_id: u16::from_be_bytes(self.id) })
             }
+            // What refuses promises nothing.
+            4 | 5 if self.body.get(2).is_some_and(|reason| *reason >= 0x80) => None,
             4 => Some(Leaving::PubAck(id)),
             5 => Some(Leaving::PubRec(id)),
             6 => Some(Leaving::PubRel(id)),
             7 => Some(Leaving::PubComp(id)),
-            9 => Some(Leaving::SubAck(id, self.body[2..].to_vec())),
+            9 => Some(Leaving::SubAck(id, self.body[2 + self.properties()..].to_vec())),
             11 => Some(Leaving::UnsubAck(id)),
             _ => None,
         }
@@ -142,6 +163,17 @@ impl Tap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Were it to fail, answers to clients of MQTT 5 would leave unchecked, or refusals be taken for promises.
+    #[test]
+    fn reasons_and_properties_of_mqtt_5_are_understood() {
+        let stream =
+            [0x40, 3, 0, 7, 0x10, 0x50, 3, 0, 8, 0x97, 0x90, 5, 0, 3, 0, 1, 0x97, 0xb0, 4, 0, 4, 0, 0x11];
+        let mut found = Vec::new();
+        Tap::new(Version::V5).take(&stream, |leaving| found.push(leaving));
+        let expected = [Leaving::PubAck(7), Leaving::SubAck(3, vec![1, 0x97]), Leaving::UnsubAck(4)];
+        assert_eq!(found, expected);
+    }
 
     /// Were it to fail, answers would leave unchecked.
     #[test]

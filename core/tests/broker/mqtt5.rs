@@ -5,6 +5,7 @@ use crate::support::disk::Survival;
 use crate::support::packets::*;
 use crate::support::{Run, settings};
 use std::collections::BTreeSet;
+use vowmq_core::input::Input;
 
 /// CONNECT of MQTT 5 with a session that stays so many seconds, and perhaps a will.
 fn connect_5(client: &str, clean: bool, expiry_s: u32, will: Option<(u32, &str)>) -> Vec<u8> {
@@ -222,4 +223,26 @@ fn what_nobody_fetches_in_time_is_freed() {
     let (away, _) = accepted(&mut run, "away", false);
     assert!(payloads(&mut run, away).is_empty());
     assert_eq!(run.broker.statistics().expired, 3, "two in the queue, one retained");
+}
+
+#[test]
+fn a_receive_maximum_that_was_announced_holds_until_the_connection_ends() {
+    // Broken: a client that keeps to what its CONNACK said is disconnected because the operator has lowered the limit.
+    let mut run = Run::new();
+    let (publisher, _) = accepted_5(&mut run, &connect_5("publisher", false, u32::MAX, None));
+    let mut lower = settings();
+    lower.limits.received_ids = 1;
+    run.input(Input::Reload(Box::new(lower.clone())));
+    run.turn();
+    let message = |id: u16| packet(0x34, &[&[0, 1, b't'], &id.to_be_bytes()[..], &[0, b'x']].concat());
+    for id in 1..=3 {
+        run.send(publisher, &message(id));
+    }
+    assert!(run.closed(publisher).is_none(), "it was told that it may have so many");
+    // Nor does what was received on an earlier connection count on the next one.
+    let mut run = run.power_cut_with(Survival::Everything, lower);
+    let (publisher, present) = accepted_5(&mut run, &connect_5("publisher", false, u32::MAX, None));
+    assert!(present);
+    run.send(publisher, &message(4));
+    assert!(run.closed(publisher).is_none(), "nothing of it is unacknowledged here");
 }

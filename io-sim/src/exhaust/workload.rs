@@ -122,7 +122,7 @@ fn action(step: usize) -> (bool, Action) {
         3 => publish("r", 1, true, 0),
         4 => (false, Action::Subscribe { filter: "r".to_owned(), qos: 2, more: Vec::new() }),
         5 => (false, Action::Unsubscribe { filter: "t".to_owned(), more: Vec::new() }),
-        6 => (false, Action::Disconnect),
+        6 => (false, Action::Disconnect { session_expiry_s: None, keeps_will: false }),
         7 => (false, Action::Drop),
         8 => (false, Action::Connect { clean: true }),
         _ => (true, Action::TakeOver),

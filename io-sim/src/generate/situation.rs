@@ -24,6 +24,9 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
             away_until_expiry(draws, scenario);
         }
     }
+    if scenario.clients.iter().any(expires) {
+        some(draws, scenario, (40, 4), away_by_the_wall_clock);
+    }
     some(draws, scenario, (20, 3), unsubscribed_before_a_power_cut);
     some(draws, scenario, (30, 5), cleared_twice_before_a_power_cut);
     some(draws, scenario, (20, 3), afresh_before_a_power_cut);
@@ -139,9 +142,41 @@ fn away_until_expiry(draws: &mut Draws, scenario: &mut Scenario) {
     let back_us = left_us + away_us;
     let client = pick(draws, scenario);
     client.clean = false;
-    client.operations.push(Operation { at_us: left_us, action: Action::Disconnect });
+    client.operations.push(Operation { at_us: left_us, action: disconnect() });
     client.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
     cut_the_power(draws, scenario, back_us);
+}
+
+fn disconnect() -> Action {
+    Action::Disconnect { session_expiry_s: None, keeps_will: false }
+}
+
+/// Whether its session expires soon.
+fn expires(client: &ClientProgram) -> bool {
+    client.mqtt5.as_ref().is_some_and(|asks| asks.session_expiry_s <= 60) && !client.clean
+}
+
+/// A client stays away, the wall clock jumps to about when its session expires, and the power goes while it is away and when
+/// it comes back.
+fn away_by_the_wall_clock(draws: &mut Draws, scenario: &mut Scenario) {
+    let mut found = scenario.clients.iter_mut().filter(|client| expires(client));
+    let Some(client) = found.next() else { return };
+    let expiry_s = client.mqtt5.as_ref().map_or(0, |asks| asks.session_expiry_s);
+    let end_us = scenario.fault_phase_us;
+    let left_us = draws.below(end_us / 2);
+    let back_us = left_us + draws.between(end_us / 8, end_us / 3);
+    client.operations.push(Operation { at_us: left_us, action: disconnect() });
+    client.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
+    let jump_us = draws.between(left_us, back_us);
+    let by_ms = (u64::from(expiry_s) * draws.between(700, 1300)) as i64;
+    scenario.faults.push(Fault::WallJump { when: When::AtUs(jump_us), by_ms });
+    if draws.percent(60) {
+        let at_us = draws.between(left_us, back_us);
+        cut_the_power(draws, scenario, at_us);
+    }
+    if draws.percent(40) {
+        cut_the_power(draws, scenario, back_us);
+    }
 }
 
 /// A client begins its session afresh, and the power goes.

@@ -4,7 +4,7 @@ use super::News;
 use super::image::Pieces;
 use crate::payload::{self, MessageKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use vowmq_core::durable::record::{Granted, Publication, Recipient, Record, Retain};
+use vowmq_core::durable::record::{Granted, Publication, Recipient, Record, Retain, SessionExpiry};
 use vowmq_core::durable::state::Owed;
 use vowmq_core::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use vowmq_core::queue::Delivery;
@@ -33,6 +33,8 @@ pub(crate) struct SessionFacts {
     queue: QueueId,
     /// Its client is there, as far as the records know.
     pub(crate) attached: bool,
+    /// How long it stays, if that was said.
+    pub(crate) expiry: Option<SessionExpiry>,
     /// By filter, with the QoS granted.
     pub(crate) subscriptions: BTreeMap<Box<str>, u8>,
     /// The retained messages that they are still owed.
@@ -90,16 +92,24 @@ impl Facts {
         }
         match record {
             Record::SessionOpened { session, queue, key, horizon, .. } => {
+                news.presence.push((key.client.clone(), false));
                 self.open(session, queue, key.client, horizon);
             }
             Record::SessionAttached { session, horizon } => {
-                self.with(session, |facts| (facts.attached, facts.horizon) = (true, horizon.0));
+                self.with(session, |facts| {
+                    (facts.attached, facts.horizon) = (true, horizon.0);
+                    news.presence.push((facts.client.clone(), false));
+                });
             }
             Record::SessionDetached { session, horizon, .. } => {
-                self.with(session, |facts| (facts.attached, facts.horizon) = (false, horizon.0));
+                self.with(session, |facts| {
+                    (facts.attached, facts.horizon) = (false, horizon.0);
+                    news.presence.push((facts.client.clone(), true));
+                });
             }
             Record::SessionRemoved { session, .. } => {
                 if let Some(facts) = self.sessions.remove(&session) {
+                    news.presence.push((facts.client.clone(), false));
                     self.of_client.remove(&facts.client);
                     self.of_queue.remove(&facts.queue);
                 }
@@ -147,8 +157,11 @@ impl Facts {
             Record::RetainedExpired { topic, message, .. } => {
                 self.retained.retain(|its, (retained, _)| *its != topic || *retained != message)
             }
+            Record::SessionExpirySet { session, expiry } => {
+                self.with(session, |facts| facts.expiry = Some(expiry));
+            }
             // Declared queues are held against what their clients see.
-            Record::Topology(_) | Record::RangeSettled { .. } | Record::SessionExpirySet { .. } => {}
+            Record::Topology(_) | Record::RangeSettled { .. } => {}
             Record::Relocated { .. } | Record::Listing(_) | Record::Checkpoint(_) => {}
         }
     }
@@ -200,6 +213,7 @@ impl Facts {
             client,
             queue,
             attached: true,
+            expiry: None,
             subscriptions: BTreeMap::new(),
             owed: VecDeque::new(),
             received: BTreeSet::new(),

@@ -64,6 +64,10 @@ impl Model {
             return Some(key);
         }
         self.check_granted(delivery, key);
+        if self.message(key).refused {
+            let text = format!("client {} receives {key}, which the broker had refused", delivery.client);
+            self.fail(Checker::Invented, format!("client {} {key}", delivery.client), text);
+        }
         if self.message(key).will_of.is_some() {
             self.will_delivered(key);
         }

@@ -16,6 +16,8 @@ pub(super) struct Attempt {
     goodbye: bool,
     over: bool,
     ended: Option<(u64, Ending)>,
+    /// Its session must have been gone when its CONNECT was written.
+    found_expired: bool,
 }
 
 /// How the broker saw a connection end.
@@ -32,6 +34,16 @@ impl Attempt {
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }
+
+    /// When the broker was told, or said, that its connection is over.
+    pub(super) fn ended(&self) -> Option<u64> {
+        self.ended.map(|(at, _)| at)
+    }
+
+    /// Whether its session must have been gone when its CONNECT was written.
+    pub(super) fn found_expired(&self) -> bool {
+        self.found_expired
+    }
 }
 
 impl Model {
@@ -46,15 +58,10 @@ impl Model {
                 self.retained_tried(key);
             }
         }
-        let accepted = false;
-        self.clients[client].attempts.push(Attempt {
-            sent: now,
-            will,
-            accepted,
-            goodbye: false,
-            over: false,
-            ended: None,
-        });
+        let found_expired = self.has_certainly_expired(client, attempt);
+        let (accepted, goodbye, over, ended) = (false, false, false, None);
+        let attempt = Attempt { sent: now, will, accepted, goodbye, over, ended, found_expired };
+        self.clients[client].attempts.push(attempt);
     }
 
     /// The will that a CONNECT left, if it left one.

@@ -161,6 +161,7 @@ impl World<'_> {
                 if !self.process.is_down() {
                     self.effects.count("process paused");
                     self.paused_until = self.schedule.now_us() + for_us;
+                    self.model.sleeps_until(self.paused_until);
                 }
             }
             Fault::Reload { broker, .. } => {
@@ -267,6 +268,9 @@ impl World<'_> {
         }
         for (key, client) in &news.dropped {
             self.model.dropped(*key, client);
+        }
+        for (client, away) in &news.presence {
+            self.model.recorded(client, *away);
         }
         for (client, packet_id) in &news.settled {
             self.settled(client, *packet_id);

@@ -17,6 +17,7 @@ use crate::model::Model;
 use crate::outcome::Checker;
 use crate::scenario::ClientProgram;
 use crate::tap::Leaving;
+use vowmq_core::durable::record::SessionExpiry;
 use vowmq_core::ids::ConnectionId;
 
 impl World<'_> {
@@ -115,10 +116,15 @@ fn accepted(
         Some(session) if !present && !session.is_new() => {
             return Some("the end of the session that was there before".to_owned());
         }
-        Some(session) if model.sessions_expire() && !session.attached => {
+        Some(session) if model.session_expires(client) && !session.attached => {
             return Some("that the session's expiry has stopped".to_owned());
         }
         Some(_) | None => {}
+    }
+    if let (Some(session), Some(seconds)) = (session, model.asked_to_stay_s(client))
+        && session.expiry != Some(SessionExpiry::of_interval(seconds))
+    {
+        return Some(format!("that the session stays for {seconds} s"));
     }
     let durable = program.will.as_ref().is_some_and(|will| !clean || will.qos > 0);
     match (model.will_of(client, attempt).filter(|_| durable), facts.will(&program.id)) {
