@@ -143,9 +143,9 @@ impl Client {
         }
         match action {
             Action::Connect { clean } => self.ask_to_connect(around, clean),
-            Action::Publish { topic, qos, retain, size, count } => {
+            Action::Publish { topic, qos, retain, size, count, expiry_s } => {
                 for _ in 0..count {
-                    self.plan_publish(around, &topic, qos, retain, size);
+                    self.plan_publish(around, &topic, (qos, retain), size, expiry_s);
                 }
             }
             Action::Subscribe { filter, qos, mut more } => {
@@ -195,13 +195,15 @@ impl Client {
         if clean {
             around.model.clean_connect_sent(self.index);
         }
-        around.model.connect_sent(self.index, will.map(|(key, _)| key));
+        let kept = !clean && self.program.mqtt5.is_some();
+        let delay_s = will.map_or(0, |(_, will)| if kept { will.delay_s } else { 0 });
+        around.model.connect_sent(self.index, will.map(|(key, _)| key), delay_s, clean);
         let will = will.map(|(key, will)| LastWill {
             topic: will.topic.clone(),
             payload: crate::payload::build(key, 0),
             qos: will.qos,
             retain: will.retain,
-            delay_s: None,
+            delay_s: (will.delay_s > 0 && self.program.mqtt5.is_some()).then_some(will.delay_s),
         });
         let asks = self.program.mqtt5.as_ref();
         let terms = asks.map_or(Terms::default(), |asks| Terms {
@@ -316,13 +318,24 @@ impl Client {
         }
     }
 
-    fn plan_publish(&mut self, around: &mut Context<'_>, topic: &str, qos: u8, retain: bool, size: u32) {
+    fn plan_publish(
+        &mut self,
+        around: &mut Context<'_>,
+        topic: &str,
+        (qos, retain): (u8, bool),
+        size: u32,
+        expiry_s: Option<u32>,
+    ) {
         if qos == 0 && !matches!(self.link, Link::Up { .. }) {
             return;
         }
         let size = if size == 0 { 0 } else { size.max(crate::payload::HEADER_BYTES as u32) };
+        let expiry_s = expiry_s.filter(|_| self.program.version() == Version::V5);
         let key = around.model.new_message(self.index, topic, qos, retain, size);
-        self.session.plan(Todo::Publish { key, topic: topic.to_owned(), qos, retain, size });
+        if let Some(seconds) = expiry_s {
+            around.model.expires(key, seconds);
+        }
+        self.session.plan(Todo::Publish { key, topic: topic.to_owned(), qos, retain, size, expiry_s });
     }
 
     fn say_goodbye(&mut self, around: &mut Context<'_>, session_expiry_s: Option<u32>, keeps_will: bool) {

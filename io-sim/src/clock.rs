@@ -56,7 +56,6 @@ impl WallHistory {
         self.clock.at(now_us)
     }
 
-    #[allow(dead_code)]
     /// The least that it has shown between these times.
     pub(crate) fn least(&self, from_us: u64, until_us: u64) -> i64 {
         let after = self.within(from_us, until_us).map(|(_, before, after)| *before.min(after));

@@ -33,7 +33,9 @@ pub fn generate(seed: u64) -> Scenario {
     let of_mqtt_5 = *part(9).pick(&[0, 50, 50, 80, 100]);
     for (index, client) in (0..).zip(&mut clients) {
         let mut draws = part(200 + index);
-        client.mqtt5 = draws.percent(of_mqtt_5).then(|| mqtt5(&mut draws));
+        if draws.percent(of_mqtt_5) {
+            speak_mqtt_5(&mut draws, client);
+        }
     }
     let faults = faults::some(&mut part(3), clients.len(), fault_phase_us);
     let mut scenario = Scenario {
@@ -59,13 +61,22 @@ pub fn generate(seed: u64) -> Scenario {
     scenario
 }
 
-/// What a client of MQTT 5 asks for.
-fn mqtt5(draws: &mut Draws) -> Mqtt5 {
-    Mqtt5 {
+/// Makes a client one of MQTT 5, with what only such a one asks for.
+fn speak_mqtt_5(draws: &mut Draws, client: &mut ClientProgram) {
+    client.mqtt5 = Some(Mqtt5 {
         session_expiry_s: *draws.pick(&[u32::MAX, u32::MAX, 1, 2, 60]),
         receive_maximum: *draws.pick(&[1, 2, 5, 20, u16::MAX]),
         topic_alias_maximum: *draws.pick(&[0, 1, 2, 10]),
         aliases: *draws.pick(&[0, 1, 2, 10]),
+    });
+    if let Some(will) = &mut client.will {
+        will.delay_s = *draws.pick(&[0, 0, 1, 2, 30]);
+    }
+    let percent = *draws.pick(&[0, 0, 20, 100]);
+    for operation in &mut client.operations {
+        if let Action::Publish { expiry_s, .. } = &mut operation.action {
+            *expiry_s = draws.percent(percent).then(|| *draws.pick(&[1, 2, 60, 100_000]));
+        }
     }
 }
 
@@ -86,7 +97,7 @@ fn fill_up(draws: &mut Draws, scenario: &mut Scenario) {
         let client = draws.below(scenario.clients.len() as u64) as usize;
         let Some(topic) = some_topic(draws, scenario) else { break };
         let (qos, size) = (draws.below(3) as u8, 20 + draws.below(60) as u32);
-        let action = Action::Publish { topic, qos, retain: false, size, count: count as u32 };
+        let action = Action::Publish { topic, qos, retain: false, size, count: count as u32, expiry_s: None };
         scenario.clients[client].operations.push(Operation { at_us: draws.below(end_us), action });
         missing -= count;
     }
@@ -224,7 +235,7 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
             let topic = (*draws.pick(topics)).to_owned();
             add(
                 draws.below(end_us),
-                Action::Publish { topic, qos: *draws.pick(&qos_of), retain, size, count },
+                Action::Publish { topic, qos: *draws.pick(&qos_of), retain, size, count, expiry_s: None },
             );
         }
     }
@@ -240,6 +251,7 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
             topic: (*draws.pick(topics)).to_owned(),
             qos: draws.below(3) as u8,
             retain: draws.percent(20),
+            delay_s: 0,
         }),
         keep_alive_s: *draws.pick(&[1, 2, 10]),
         window: draws.between(1, 20) as usize,

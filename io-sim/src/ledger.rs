@@ -71,8 +71,8 @@ pub(crate) struct News {
     pub(crate) dropped: Vec<(MessageKey, Box<str>)>,
     /// Clients with durable sessions that came, or went, or whose sessions went: whether they are away.
     pub(crate) presence: Vec<(Box<str>, bool)>,
-    /// Packet ids whose messages left a client's queue because it had acknowledged them.
-    pub(crate) settled: Vec<(Box<str>, u16)>,
+    /// Packet ids whose messages left a client's queue because it had acknowledged them, or they had expired.
+    pub(crate) settled: Vec<(Box<str>, u16, Option<MessageKey>)>,
     /// An image of a checkpoint that does not say what the records before it say, in words.
     pub(crate) wrong_image: Option<String>,
     /// The longest queue that a message was put into, and its client.

@@ -6,6 +6,7 @@
 mod audit;
 mod delivery;
 mod drops;
+mod expiring;
 mod expiry;
 mod presence;
 mod publishing;
@@ -61,8 +62,9 @@ pub(crate) struct Model {
     /// When the process at hand, or the last one, began to serve.
     serving_since: u64,
     wall: WallHistory,
-    /// The least that the wall clock has shown since the broker did what nobody has heard of yet.
+    /// The least that the wall clock has shown since the broker did what nobody has heard of yet, and when that began.
     unheard_since_ms: Option<i64>,
+    unheard_since: Option<u64>,
     /// Requests so far.
     tickets: u64,
     /// Messages that were acknowledged before a subscriber had them.
@@ -84,6 +86,8 @@ pub(crate) struct Message {
     qos: u8,
     retain: bool,
     length: u32,
+    /// Seconds after which it is of no use, from when the broker takes it.
+    expiry_s: Option<u32>,
     /// When it was first sent.
     sent: u64,
     /// How often it was sent.
@@ -193,6 +197,7 @@ impl Model {
             serving_since: NEVER,
             wall: WallHistory::new(scenario.clock.wall_ppm),
             unheard_since_ms: None,
+            unheard_since: None,
             tickets: 0,
             debts: 0,
             drops_known: 0,

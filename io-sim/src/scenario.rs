@@ -250,6 +250,9 @@ pub struct Will {
     /// Whether it is retained.
     #[serde(default)]
     pub retain: bool,
+    /// With MQTT 5 and a session that is not clean: seconds that it waits for its client to come back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delay_s: u32,
 }
 
 /// An action at a time.
@@ -288,6 +291,9 @@ pub enum Action {
         /// How many messages.
         #[serde(default = "one")]
         count: u32,
+        /// With MQTT 5: seconds after which they are of no use.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expiry_s: Option<u32>,
     },
     /// Subscribes.
     Subscribe {

@@ -2,10 +2,11 @@
 //! the bytes are cut.
 
 use crate::codec::Version;
+use crate::payload::{self, MessageKey};
 use std::fmt;
 
-/// Bytes of a packet that are kept: all of what a broker sends, payloads and long topics aside.
-const KEPT_MAX: usize = 64;
+/// Bytes of a packet that are kept: all of what a broker sends, long topics and all but the beginning of payloads aside.
+const KEPT_MAX: usize = 128;
 
 /// What leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub(crate) enum Leaving {
     /// CONNACK with return code 0.
     Accepted { present: bool },
     /// A message with this packet id, QoS 1 or 2.
-    Publish { qos: u8, packet_id: u16 },
+    Publish(Message),
     /// PUBACK.
     PubAck(u16),
     /// PUBREC.
@@ -28,12 +29,24 @@ pub(crate) enum Leaving {
     UnsubAck(u16),
 }
 
+/// A message that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) qos: u8,
+    pub(crate) packet_id: u16,
+    pub(crate) dup: bool,
+    /// Whose it is, if its payload says so near its beginning.
+    pub(crate) key: Option<MessageKey>,
+    /// Seconds until it expires, if it says so.
+    pub(crate) expiry_s: Option<u32>,
+}
+
 impl fmt::Display for Leaving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Leaving::Accepted { present: true } => write!(f, "CONNACK (the session was there)"),
             Leaving::Accepted { present: false } => write!(f, "CONNACK (no session was there)"),
-            Leaving::Publish { qos, packet_id } => {
+            Leaving::Publish(Message { qos, packet_id, .. }) => {
                 write!(f, "PUBLISH with QoS {qos} and packet id {packet_id}")
             }
             Leaving::PubAck(id) => write!(f, "PUBACK {id}"),
@@ -139,13 +152,38 @@ impl Tap {
         }
     }
 
+    fn message(&self, first: u8, qos: u8) -> Leaving {
+        let topic_bytes = usize::from(u16::from_be_bytes([self.body[0], self.body[1]]));
+        let mut rest = self.body.get(2 + topic_bytes + 2..).unwrap_or_default();
+        let mut expiry_s = None;
+        if self.version == Version::V5 && !rest.is_empty() {
+            let length = 1 + usize::from(rest[0]); // one byte here
+            let mut properties = rest.get(1..length).unwrap_or_default();
+            while let [identifier, value @ ..] = properties {
+                let length = match identifier {
+                    2 if value.len() >= 4 => {
+                        expiry_s = Some(u32::from_be_bytes([value[0], value[1], value[2], value[3]]));
+                        4
+                    }
+                    0x23 => 2,
+                    0x0b => 1 + value.iter().take_while(|byte| **byte >= 0x80).count(),
+                    _ => value.len(),
+                };
+                properties = value.get(length..).unwrap_or_default();
+            }
+            rest = rest.get(length..).unwrap_or_default();
+        }
+        let (packet_id, dup) = (u16::from_be_bytes(self.id), first & 8 != 0);
+        Leaving::Publish(Message { qos, packet_id, dup, key: payload::name(rest), expiry_s })
+    }
+
     fn leaving(&self, first: u8) -> Option<Leaving> {
         let id = u16::from_be_bytes([*self.body.first()?, *self.body.get(1)?]);
         match first >> 4 {
             2 if self.body[1] == 0 => Some(Leaving::Accepted { present: self.body[0] == 1 }),
             3 => {
                 let qos = first >> 1 & 3;
-                (qos > 0).then(|| Leaving::Publish { qos, packet_id: u16::from_be_bytes(self.id) })
+                (qos > 0).then(|| self.message(first, qos))
             }
             // What refuses promises nothing.
             4 | 5 if self.body.get(2).is_some_and(|reason| *reason >= 0x80) => None,
@@ -175,6 +213,19 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    /// Were it to fail, what has expired would leave unchecked.
+    #[test]
+    fn a_message_of_mqtt_5_says_whose_it_is_and_when_it_expires() {
+        let key = MessageKey { publisher: 1, sequence: 2 };
+        let mut body = vec![0, 1, b'a', 0, 7, 10, 0x0b, 5, 0x23, 0, 3, 2, 0, 0, 0, 9];
+        body.extend(payload::build(key, 30));
+        let mut found = Vec::new();
+        let stream = [&[0x3a, body.len() as u8], &body[..]].concat();
+        Tap::new(Version::V5).take(&stream, |leaving| found.push(leaving));
+        let (key, expiry_s) = (Some(key), Some(9));
+        assert_eq!(found, [Leaving::Publish(Message { qos: 1, packet_id: 7, dup: true, key, expiry_s })]);
+    }
+
     /// Were it to fail, answers would leave unchecked.
     #[test]
     fn packets_are_found_wherever_the_bytes_are_cut() {
@@ -189,7 +240,7 @@ mod tests {
             let expected = [
                 Leaving::Accepted { present: true },
                 Leaving::PubAck(0x102),
-                Leaving::Publish { qos: 1, packet_id: 0x708 },
+                Leaving::Publish(Message { qos: 1, packet_id: 0x708, dup: false, key: None, expiry_s: None }),
                 Leaving::PubRec(9),
                 Leaving::SubAck(3, vec![2, 0x80]),
             ];

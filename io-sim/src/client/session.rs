@@ -40,7 +40,7 @@ pub(super) struct Came {
 /// What it wants to send.
 #[derive(Clone, Debug)]
 pub(super) enum Todo {
-    Publish { key: MessageKey, topic: String, qos: u8, retain: bool, size: u32 },
+    Publish { key: MessageKey, topic: String, qos: u8, retain: bool, size: u32, expiry_s: Option<u32> },
     Subscribe { filters: Vec<(String, u8)> },
     Unsubscribe { filters: Vec<String> },
 }
@@ -201,7 +201,7 @@ impl Client {
     /// Sends something for the first time.
     pub(super) fn carry_out(&mut self, around: &mut Context<'_>, todo: Todo) {
         match todo {
-            Todo::Publish { key, topic, qos: level, retain, size } => {
+            Todo::Publish { key, topic, qos: level, retain, size, expiry_s } => {
                 let payload = if size == 0 { bytes::Bytes::new() } else { payload::build(key, size) };
                 let packet_id = if level == 0 { 0 } else { self.session.free_id() };
                 let publish = Publish {
@@ -212,7 +212,7 @@ impl Client {
                     dup: false,
                     retain,
                     alias: None,
-                    expiry_s: None,
+                    expiry_s,
                     identifiers: Vec::new(),
                 };
                 around.model.publish_sent(key, false);

@@ -135,9 +135,9 @@ impl Facts {
             }),
             Record::Settled { queue, position } => {
                 self.with_queue(queue, |facts| {
-                    if facts.entries.remove(&position.0).is_some() {
+                    if let Some(entry) = facts.entries.remove(&position.0) {
                         let id = (1 + position.0 % PACKET_IDS) as u16;
-                        news.settled.push((facts.client.clone(), id));
+                        news.settled.push((facts.client.clone(), id, entry.key));
                     }
                 });
             }

@@ -196,7 +196,9 @@ impl Model {
             (_, _) => (copies, sends),
         };
         // A will is published once more when the broker crashed before that was on the disk.
-        let allowed = if message.will_of.is_some() && delivery.qos < 2 { u32::MAX } else { allowed };
+        let repeated = self.crashes.iter().filter(|crash| **crash >= message.sent).count() as u32;
+        let may_repeat = message.will_of.is_some() && delivery.qos < 2;
+        let allowed = if may_repeat { allowed + repeated } else { allowed };
         if count > allowed {
             let text = format!(
                 "client {} receives {key} with QoS {} for the {count}. time; it was sent {sends} times with QoS {}",

@@ -157,7 +157,13 @@ impl Model {
             Some(_) => state.stays.most_ms,
             None => self.expiry.most_ms,
         };
-        let (Some(away), Some(most_ms)) = (state.presence.away, most_ms) else { return false };
+        most_ms.is_some_and(|most_ms| self.has_certainly_been_away(client, attempt, most_ms))
+    }
+
+    /// Whether the broker must have noticed, before a CONNECT that is sent now, that the client has been away for so long.
+    pub(super) fn has_certainly_been_away(&self, client: usize, attempt: usize, for_ms: i64) -> bool {
+        let state = &self.clients[client];
+        let Some(away) = state.presence.away else { return false };
         let serving = self.serving_since;
         // Another CONNECT that may have arrived has begun its time anew.
         let between = away.proven.map_or(0, |proven| proven + 1)..attempt;
@@ -166,7 +172,7 @@ impl Model {
         serving < NEVER
             && alone
             && awake
-            && self.wall.now(self.now) - AWAKE_MS >= away.latest_ms.saturating_add(most_ms)
+            && self.wall.now(self.now) - AWAKE_MS >= away.latest_ms.saturating_add(for_ms)
     }
 
     /// A session that must be gone is said to be present.

@@ -57,11 +57,13 @@ impl Model {
     pub(crate) fn unheard(&mut self) {
         let wall_ms = self.wall_ms();
         self.unheard_since_ms.get_or_insert(wall_ms);
+        self.unheard_since.get_or_insert(self.now);
     }
 
     /// All that the broker did has been heard of.
     pub(crate) fn heard(&mut self) {
         self.unheard_since_ms = None;
+        self.unheard_since = None;
     }
 
     /// A CONNACK that accepts leaves the broker.
@@ -69,6 +71,9 @@ impl Model {
         let explained = self.may_have_expired(client);
         if present && self.clients[client].attempts[attempt].found_expired() {
             self.found_too_late(client);
+        }
+        if present {
+            self.cancel_delayed_wills(client, attempt);
         }
         self.stays_as_asked(client);
         let presence = &mut self.clients[client].presence;

@@ -21,6 +21,7 @@ impl Model {
             qos,
             retain,
             length,
+            expiry_s: None,
             sent: NEVER,
             sends: 0,
             acked: NEVER,
@@ -75,8 +76,10 @@ impl Model {
         }
     }
 
-    /// The disk is not to be believed from now on, so nobody can tell what was dropped at bounds.
+    /// The disk is not to be believed from now on, so nobody can tell what was dropped at bounds, or since
+    /// when a client has been away.
     pub(crate) fn disk_lies(&mut self) {
+        self.clients.iter_mut().for_each(|client| client.presence.away = None);
         if self.bounded {
             self.drops_unknown = true;
             self.clients.iter_mut().for_each(|client| client.owed.clear());
@@ -108,7 +111,12 @@ impl Model {
     /// The broker says that nobody has subscribed to the topic of this message.
     pub(crate) fn nobody_hears(&mut self, key: MessageKey) {
         let (topic, sent) = (self.message(key).topic, self.message(key).sent);
-        let hears = |client: &usize| self.certainly_granted(*client, topic, sent).is_some();
+        // A clean session may be gone without its client knowing it.
+        let hears = |client: &usize| {
+            let state = &self.clients[*client];
+            let there = state.session_durable || state.presence.connected().is_some();
+            there && self.certainly_granted(*client, topic, sent).is_some()
+        };
         if let Some(client) = (0..self.clients.len()).find(hears) {
             let text =
                 format!("the answer to {key} says that nobody hears it, and client {client} has subscribed");

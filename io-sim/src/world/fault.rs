@@ -272,8 +272,8 @@ impl World<'_> {
         for (client, away) in &news.presence {
             self.model.recorded(client, *away);
         }
-        for (client, packet_id) in &news.settled {
-            self.settled(client, *packet_id);
+        for (client, packet_id, key) in &news.settled {
+            self.settled(client, *packet_id, *key);
         }
         if let Some((length, client)) = news.longest
             && self.scenario.queue_messages_max().is_some_and(|most| length as u64 > most)

@@ -438,6 +438,8 @@ impl World<'_> {
                     );
                 }
             }
+            Event::Dropped { reason: DropReason::Expired, .. } => self.effects.count("message expired"),
+            Event::SessionExpired { .. } => self.effects.count("session expired"),
             Event::MessageUnreadable { message, given_up, .. } => self.called_unreadable(*message, *given_up),
             Event::CheckpointComplete { .. } => self.effects.count("checkpoint"),
             Event::SegmentOpened { .. } => self.effects.count("segment opened"),

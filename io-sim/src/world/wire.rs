@@ -15,8 +15,9 @@ use super::World;
 use crate::ledger::{Facts, SessionFacts};
 use crate::model::Model;
 use crate::outcome::Checker;
+use crate::payload::MessageKey;
 use crate::scenario::ClientProgram;
-use crate::tap::Leaving;
+use crate::tap::{Leaving, Message};
 use vowmq_core::durable::record::SessionExpiry;
 use vowmq_core::ids::ConnectionId;
 
@@ -25,6 +26,10 @@ impl World<'_> {
     pub(super) fn leaves(&mut self, id: ConnectionId, client: usize, attempt: usize, leaving: Leaving) {
         if let Leaving::Accepted { present } = leaving {
             self.model.connack_leaves(client, attempt, present);
+        }
+        if let Leaving::Publish(message) = &leaving {
+            let of_mqtt_5 = self.scenario.clients[client].mqtt5.is_some();
+            self.model.message_leaves((client, of_mqtt_5), message);
         }
         // What leaves for a connection that its client has given up proves nothing to anybody.
         let Some(clean) = self.clients[client].clean_on(id) else { return };
@@ -67,7 +72,10 @@ impl World<'_> {
     }
 
     /// The records say that a client acknowledged the message with this packet id: it must have done so.
-    pub(super) fn settled(&mut self, client: &str, packet_id: u16) {
+    pub(super) fn settled(&mut self, client: &str, packet_id: u16, key: Option<MessageKey>) {
+        if key.is_some_and(|key| self.model.message_may_have_expired(key)) {
+            return;
+        }
         let client = self.scenario.clients.iter().position(|program| program.id == client);
         if let Some(client) = client.filter(|client| !self.clients[*client].has_settled(packet_id)) {
             let text = format!(
@@ -147,10 +155,10 @@ fn promised(session: &SessionFacts, leaving: &Leaving) -> Option<String> {
         Leaving::PubRel(id) if session.entry(*id).is_some_and(|entry| !entry.releasing) => {
             Some(format!("the PUBREC for packet id {id}"))
         }
-        Leaving::Publish { qos: 2, packet_id } if session.entry(*packet_id).is_none() => {
+        Leaving::Publish(Message { qos: 2, packet_id, .. }) if session.entry(*packet_id).is_none() => {
             Some(format!("the message in its queue under packet id {packet_id}"))
         }
-        Leaving::Publish { packet_id, .. } if !session.allows(*packet_id) => {
+        Leaving::Publish(Message { packet_id, .. }) if !session.allows(*packet_id) => {
             Some(format!("a delivery horizon above packet id {packet_id}"))
         }
         _ => None,
