@@ -2,6 +2,7 @@
 //! every boundary is crossed by some seeds and no fault hides another for ever.
 
 mod faults;
+mod groups;
 mod situation;
 
 use crate::chance::{Chance, Domain, Draws};
@@ -55,6 +56,7 @@ pub fn generate(seed: u64) -> Scenario {
         clients,
         faults,
     };
+    groups::add_some(&mut part(10), &mut scenario, of_mqtt_5);
     situation::add_some(&mut part(6), &mut scenario);
     fill_up(&mut part(8), &mut scenario);
     keep_to_what_is_taken(&mut scenario);

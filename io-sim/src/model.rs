@@ -8,6 +8,7 @@ mod delivery;
 mod drops;
 mod expiring;
 mod expiry;
+mod group;
 mod presence;
 mod publishing;
 mod retained;
@@ -16,6 +17,7 @@ mod topic;
 mod will;
 
 pub(crate) use delivery::Delivery;
+pub(crate) use topic::matches;
 pub(crate) use will::Ending;
 
 use crate::clock::WallHistory;
@@ -24,6 +26,7 @@ use crate::payload::MessageKey;
 use crate::scenario::{Action, ClientProgram, Mqtt5, Scenario};
 use delivery::Record;
 use expiry::{Expiry, Stay};
+use group::Group;
 use presence::Presence;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use subscription::Subscription;
@@ -41,6 +44,7 @@ pub(crate) struct Model {
     /// By publisher, then by sequence.
     messages: Vec<Vec<Message>>,
     clients: Vec<ClientModel>,
+    groups: Vec<Group>,
     /// The clients' identifiers.
     ids: Vec<String>,
     /// By topic: every retained message that was ever tried.
@@ -100,6 +104,8 @@ pub(crate) struct Message {
     refused: bool,
     /// The durable queues it was put into, a bit a client.
     queued: u64,
+    /// The backlogs of durable groups that it was put into, a bit a group.
+    queued_in_groups: u64,
     /// Those that it left because of their bound.
     dropped: u64,
     /// The connection attempt whose will it is.
@@ -121,6 +127,8 @@ struct ClientModel {
     subscriptions: Vec<Subscription>,
     subscribes: Vec<SubscribeAttempt>,
     attempts: Vec<Attempt>,
+    /// The attempt that was told last that there was no session before.
+    began: usize,
     presence: Presence,
     /// How long its session stays when it is away, if it is of MQTT 5.
     stays: Stay,
@@ -183,6 +191,10 @@ impl Model {
             now: 0,
             messages: (0..publishers).map(|_| Vec::new()).collect(),
             clients,
+            groups: (0..topics.filter_count())
+                .filter(|filter| topics.is_shared(*filter))
+                .map(Group::new)
+                .collect(),
             ids: scenario.clients.iter().map(|client| client.id.clone()).collect(),
             retained: vec![Vec::new(); topics.topic_count()],
             topics,
@@ -259,13 +271,15 @@ impl Model {
         let (now, ticket, filter) = (self.now, self.tickets, self.topics.filter(filter));
         self.clients[client].subscriptions[filter].sent(now, ticket, qos);
         let client = &mut self.clients[client];
-        if qos.is_some() {
+        let shared = self.topics.is_shared(filter);
+        if qos.is_some() && !shared {
             client.subscribes.push(SubscribeAttempt { filter, ticket, sent: now, answered: NEVER });
         }
-        if qos.is_none_or(|qos| qos == 0) {
+        if qos.is_none_or(|qos| qos == 0) && !shared {
             // What was not queued yet is not owed any more, or may be lost with the connection.
             client.retained_owed.retain(|topic, _| !self.topics.matching(filter, *topic));
         }
+        self.review_groups(false);
         ticket
     }
 
@@ -307,6 +321,7 @@ impl Model {
         client.retained_owed.clear();
         client.subscriptions.iter_mut().for_each(Subscription::doubt);
         client.maybe_absent = true;
+        self.review_groups(true);
     }
 
     /// A CONNACK came: whether it tells the truth about the session.
@@ -323,6 +338,7 @@ impl Model {
         }
         state.session_durable = !clean;
         (state.maybe_present, state.maybe_absent) = (!clean, clean);
+        self.review_groups(!present);
         if !true_to_it {
             let text = format!("client {client} is told session present = {present}, which is not so");
             self.fail(Checker::SessionPresent, format!("client {client}"), text);
@@ -345,6 +361,9 @@ impl Model {
         } else if handshake {
             state.maybe_present = true;
         }
+        if clean {
+            self.review_groups(true);
+        }
     }
 
     /// The least QoS that some matching subscription of the client has had for certain since then.
@@ -353,7 +372,8 @@ impl Model {
             return None;
         }
         let subscriptions = self.clients[client].subscriptions.iter().enumerate();
-        let matching = subscriptions.filter(|(filter, _)| self.topics.matching(*filter, topic));
+        let matching = subscriptions
+            .filter(|(filter, _)| self.topics.matching(*filter, topic) && !self.topics.is_shared(*filter));
         matching.filter_map(|(_, subscription)| subscription.certain_since(since)).max()
     }
 
@@ -377,6 +397,7 @@ impl ClientModel {
             subscriptions: vec![Subscription::default(); filters],
             subscribes: Vec::new(),
             attempts: Vec::new(),
+            began: 0,
             presence: Presence::default(),
             stays: Stay::asked(program.mqtt5.as_ref()),
             records: (0..publishers).map(|_| Vec::new()).collect(),

@@ -69,6 +69,8 @@ impl Broker {
         let (durable, vhost) = (session.durable, session.key.vhost.clone());
         let key = ClientKey::of_group(&vhost, &granted.filter);
         let found = self.state.session_of(&key);
+        // What its members have been granted so far holds for one that takes its place as well. [MQTT-4.8.2-3]
+        let known = found.and_then(|id| self.state.session(id)?.subscriptions.get(filter.as_str()).copied());
         let too_weak = found.filter(|id| durable && !self.state.is_durable_session(*id));
         let left = too_weak.map_or(Vec::new(), |id| self.entries_of_group(id));
         if let Some(id) = too_weak {
@@ -81,9 +83,8 @@ impl Broker {
         if let Some(id) = too_weak {
             self.sharing.replaced.insert(id, group);
         }
-        let known = self.state.session(group).and_then(|group| group.subscriptions.get(filter.as_str()));
         let qos = granted.subscription.qos.max(known.map_or(QoS::AtMostOnce, |known| known.qos));
-        if known.is_some_and(|known| known.qos == qos) {
+        if too_weak.is_none() && known.is_some_and(|known| known.qos == qos) {
             return wait;
         }
         let subscription = Subscription { retain_as_published: true, ..Subscription::of_qos(qos) };

@@ -246,3 +246,14 @@ fn a_receive_maximum_that_was_announced_holds_until_the_connection_ends() {
     run.send(publisher, &message(4));
     assert!(run.closed(publisher).is_none(), "nothing of it is unacknowledged here");
 }
+
+#[test]
+fn a_group_that_turns_durable_keeps_the_qos_of_its_members() {
+    // Broken: a member that was granted QoS 2 gets QoS 1, because one with QoS 1 has made the group durable.
+    let mut run = Run::new();
+    let exact = member(&mut run, "exact", true, 2);
+    let _durable = member(&mut run, "durable", false, 1);
+    publish_many(&mut run, "t", 2, 4);
+    let levels: Vec<u8> = messages(&mut run, exact).iter().map(|got| got.qos).collect();
+    assert!(!levels.is_empty() && levels.iter().all(|qos| *qos == 2), "{levels:?}");
+}

@@ -21,6 +21,8 @@ pub(crate) struct Facts {
     of_queue: BTreeMap<QueueId, SessionId>,
     /// By topic.
     retained: BTreeMap<Box<str>, (MessageId, Option<MessageKey>)>,
+    /// Messages that were retained once: they may be on their way to somebody when they are not any more.
+    retained_once: BTreeMap<MessageId, MessageKey>,
     /// By client.
     wills: BTreeMap<Box<str>, Option<MessageKey>>,
     /// The images of a session's subscriptions that came last, as long as more of them may follow.
@@ -201,7 +203,7 @@ impl Facts {
             (Progress::After(_), None) => {}
         });
         for (position, message, _) in entries {
-            let key = self.retained.values().find(|(id, _)| *id == message).and_then(|(_, key)| *key);
+            let key = self.retained_once.get(&message).copied();
             self.with(session, |facts| facts.push(position, message, key));
         }
     }
@@ -246,7 +248,10 @@ impl Facts {
         }
         let topic = String::from_utf8_lossy(publication.content.address());
         match publication.retain {
-            Retain::Set => drop(self.retained.insert(topic.into(), (publication.message, key))),
+            Retain::Set => {
+                self.retained.insert(topic.into(), (publication.message, key));
+                self.retained_once.extend(key.map(|key| (publication.message, key)));
+            }
             Retain::Clear => drop(self.retained.remove(&*topic)),
             Retain::Not => {}
         }

@@ -10,7 +10,9 @@ impl Model {
         let settled = |client: usize| {
             self.first_owed(client).is_none() && self.clients[client].retained_owed.is_empty()
         };
-        (0..self.clients.len()).all(settled) && self.missing_wills().is_empty()
+        (0..self.clients.len()).all(settled)
+            && self.first_owed_by_a_group().is_none()
+            && self.missing_wills().is_empty()
     }
 
     /// The first message that a client is owed, but for what may have expired.
@@ -38,6 +40,7 @@ impl Model {
 
     /// Time is up: names the first thing that is missing.
     pub(crate) fn fail_on_missing(&mut self) {
+        self.fail_on_group_loss();
         for client in 0..self.clients.len() {
             if let Some(key) = self.first_owed(client) {
                 self.fail_on_loss(client, key);

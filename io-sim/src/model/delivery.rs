@@ -71,7 +71,11 @@ impl Model {
         if self.message(key).will_of.is_some() {
             self.will_delivered(key);
         }
-        if delivery.retain {
+        if let Some(group) = self.group_of(delivery.client, topic) {
+            if delivery.fresh {
+                self.shared_delivered(group, delivery, key);
+            }
+        } else if delivery.retain {
             self.retained_delivered(delivery, topic, key);
         } else if delivery.fresh {
             self.live_delivered(delivery, key);
@@ -102,6 +106,7 @@ impl Model {
             let key = entry.2;
             self.clients[client].settling.pop_front();
             self.record_mut(client, key).settled = true;
+            self.shared_settled(client, key);
         }
     }
 

@@ -21,6 +21,16 @@ impl Model {
         self.expires_earliest(key).is_some_and(|at| sent <= self.now && self.wall.most(sent, self.now) >= at)
     }
 
+    /// Whether a message without payload, which cannot say whose it is, may have expired by now.
+    pub(crate) fn an_empty_message_may_have_expired(&self) -> bool {
+        let all = self.messages.iter().enumerate();
+        let mut keys = all.flat_map(|(publisher, messages)| {
+            let empty = (0..messages.len()).filter(|at| messages[*at].length == 0);
+            empty.map(move |at| MessageKey { publisher: publisher as u32, sequence: at as u32 })
+        });
+        keys.any(|key| self.message_may_have_expired(key))
+    }
+
     /// A PUBLISH with QoS 1 or 2 leaves the broker for a client.
     pub(crate) fn message_leaves(&mut self, (client, of_mqtt_5): (usize, bool), leaving: &Leaving) {
         let Some(key) = leaving.key.filter(|key| self.is_known(*key)) else { return };

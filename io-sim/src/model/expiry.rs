@@ -121,6 +121,7 @@ impl Model {
             state.owed.clear();
             state.retained_owed.clear();
             state.subscriptions.iter_mut().for_each(super::Subscription::doubt);
+            self.review_groups(true);
         }
     }
 

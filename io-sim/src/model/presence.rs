@@ -72,7 +72,9 @@ impl Model {
         if present && self.clients[client].attempts[attempt].found_expired() {
             self.found_too_late(client);
         }
-        if present {
+        if !present {
+            self.clients[client].began = attempt;
+        } else if !explained {
             self.cancel_delayed_wills(client, attempt);
         }
         self.stays_as_asked(client);
@@ -146,5 +148,6 @@ impl Model {
         state.owed.clear();
         state.retained_owed.clear();
         state.subscriptions.iter_mut().for_each(Subscription::doubt);
+        self.review_groups(true);
     }
 }

@@ -29,6 +29,7 @@ impl Model {
             on_disk: false,
             refused: false,
             queued: 0,
+            queued_in_groups: 0,
             dropped: 0,
             will_of: None,
         });
@@ -64,6 +65,7 @@ impl Model {
         if length == 0 || qos == 0 {
             return;
         }
+        self.owe_to_groups(key);
         for client in 0..self.clients.len() {
             let granted = self.certainly_granted(client, topic, sent);
             if granted.is_none_or(|qos| qos == 0) || (self.bounded && !self.is_still_queued(client, key)) {
@@ -80,6 +82,7 @@ impl Model {
     /// when a client has been away.
     pub(crate) fn disk_lies(&mut self) {
         self.clients.iter_mut().for_each(|client| client.presence.away = None);
+        self.groups_owe_nothing();
         if self.bounded {
             self.drops_unknown = true;
             self.clients.iter_mut().for_each(|client| client.owed.clear());
@@ -131,7 +134,9 @@ impl Model {
             self.clients[*client].session_durable
                 && self.certainly_granted(*client, message.topic, message.sent).is_some_and(|qos| qos > 0)
         };
-        message.retain || (message.qos > 0 && (0..self.clients.len()).any(|client| routed(&client)))
+        message.retain
+            || (message.qos > 0 && (0..self.clients.len()).any(|client| routed(&client)))
+            || self.some_group_needs(key).is_some()
     }
 
     /// Whether its answer proves that everything its publisher wrote before is on the disk.
@@ -171,6 +176,9 @@ impl Model {
             self.note_passed_by(key);
             return None;
         }
+        if let Some(filter) = self.not_in_group(key) {
+            return Some(format!("neither {filter:?} nor a member of that group has it in its queue"));
+        }
         let client = self.not_queued(key)?;
         Some(format!("it is not in the queue of client {client}, which has an acknowledged subscription"))
     }
@@ -193,11 +201,14 @@ impl Model {
     pub(crate) fn stored(&mut self, key: MessageKey, clients: &[Box<str>]) {
         let queued = clients.iter().filter_map(|id| self.ids.iter().position(|known| **known == **id));
         let queued = queued.fold(0, |queued, client| queued | 1 << client);
+        let groups = clients.iter().filter_map(|name| self.group_called(name));
+        let groups = groups.fold(0, |groups, group| groups | 1 << group);
         let found =
             self.messages.get_mut(key.publisher as usize).and_then(|all| all.get_mut(key.sequence as usize));
         if let Some(message) = found {
             message.on_disk = true;
             message.queued |= queued;
+            message.queued_in_groups |= groups;
         }
     }
 }

@@ -103,10 +103,13 @@ impl Model {
 
     /// A client is back in its session: wills that it left with a delay that is not over are void. [MQTT-3.1.3-9]
     pub(super) fn cancel_delayed_wills(&mut self, client: usize, attempt: usize) {
-        for number in 0..attempt {
+        // Those of an earlier session were published when that ended.
+        let attempts = &self.clients[client].attempts;
+        let begun = attempts[..=attempt].iter().rposition(|attempt| attempt.clean);
+        for number in begun.unwrap_or(0).max(self.clients[client].began).min(attempt)..attempt {
             let left = &self.clients[client].attempts[number];
             let Some(ended) = left.ended().filter(|_| left.delay_ms > 0) else { continue };
-            let passed = self.wall.most(ended, self.now) - self.wall.least(ended, ended);
+            let passed = self.wall.most(ended, self.now) - self.wall.least(ended, self.now);
             if passed + 1 < left.delay_ms {
                 self.clients[client].attempts[number].cancelled = true;
             }
@@ -186,7 +189,7 @@ impl Model {
         let state = &self.clients[client];
         let attempt = &state.attempts[number];
         let Some(ended) = attempt.ended().filter(|_| attempt.delay_ms > 0) else { return false };
-        let passed = self.wall.most(ended, self.now) - self.wall.least(ended, ended) + 1;
+        let passed = self.wall.most(ended, self.now) - self.wall.least(ended, self.now) + 1;
         let begun_anew = state.attempts[number + 1..].iter().any(|later| later.clean);
         let expired = self.stays_at_least_ms(client).is_some_and(|least_ms| passed >= least_ms);
         passed < attempt.delay_ms && !begun_anew && !expired

@@ -73,14 +73,19 @@ impl World<'_> {
 
     /// The records say that a client acknowledged the message with this packet id: it must have done so.
     pub(super) fn settled(&mut self, client: &str, packet_id: u16, key: Option<MessageKey>) {
-        if key.is_some_and(|key| self.model.message_may_have_expired(key)) {
-            return;
-        }
         let client = self.scenario.clients.iter().position(|program| program.id == client);
         if let Some(client) = client.filter(|client| !self.clients[*client].has_settled(packet_id)) {
+            let expired = match key {
+                Some(key) => self.model.message_may_have_expired(key),
+                None => self.model.an_empty_message_may_have_expired(),
+            };
+            if expired {
+                return;
+            }
             let text = format!(
-                "by the records on the disk client {client} has acknowledged packet id {packet_id} to the end, which it \
-                 never did"
+                "by the records on the disk client {client} has acknowledged packet id {packet_id}{} to the end, which \
+                 it never did",
+                key.map_or(String::new(), |key| format!(" ({key})"))
             );
             self.model.fail(Checker::Loss, format!("client {client}"), text);
         }
