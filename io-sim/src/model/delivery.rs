@@ -145,8 +145,13 @@ impl Model {
         let possible =
             matching.fold(0, |mask, (_, subscription)| mask | subscription.possible_since(message.sent));
         let published = message.qos;
-        let explained =
-            (0..3).any(|granted: u8| possible & 1 << granted != 0 && granted.min(published) == delivery.qos);
+        let group = self.group_of(delivery.client, message.topic);
+        let most = group.map_or(4, |group| self.granted_to_group(group, message.sent));
+        let explained = (0..3).any(|granted: u8| {
+            let levels = (0..3).filter(|level: &u8| most & 1 << level != 0);
+            let mut brought = levels.map(|level| granted.min(published).min(level));
+            possible & 1 << granted != 0 && brought.any(|qos| qos == delivery.qos)
+        });
         if !explained {
             let text = format!(
                 "client {} receives {key} (published with QoS {published}) with QoS {}, which no subscription it \

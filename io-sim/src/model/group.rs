@@ -57,6 +57,21 @@ impl Model {
         })
     }
 
+    /// Bits of the QoS with which the group may have taken a message since it was sent: that of the member that was granted
+    /// most, whoever gets it.
+    pub(super) fn granted_to_group(&self, group: usize, sent: u64) -> u8 {
+        let filter = self.groups[group].filter;
+        let (mut possible, mut least) = (0, 0);
+        for state in &self.clients {
+            let subscription = &state.subscriptions[filter];
+            possible |= subscription.possible_since(sent);
+            // A clean session may be gone without its client knowing it.
+            let there = state.session_durable || state.presence.connected().is_some();
+            least = least.max(subscription.certain_since(sent).filter(|_| there).unwrap_or(0));
+        }
+        (possible | 1 << least) & (7 << least)
+    }
+
     /// A member received a message of its group.
     pub(super) fn shared_delivered(&mut self, group: usize, delivery: &Delivery<'_>, key: MessageKey) {
         let client = delivery.client;
@@ -69,21 +84,23 @@ impl Model {
         }
         let message = self.message(key);
         let sends = message.sends.max(1);
-        if self.groups[group].settled.contains(&key) && (sends == 1 || message.qos == 2) {
+        // What was on its way when its connection ended may have come to another member in the meantime.
+        let late = self.clients[client].attempts[delivery.attempt].ended().is_some();
+        if !late && self.groups[group].settled.contains(&key) && (sends == 1 || message.qos == 2) {
             let text = format!(
                 "client {client} receives {key}, which a member of its group had acknowledged on the disk"
             );
             return self.fail(Checker::CameBack, subject, text);
         }
         let found = self.groups[group].holders.get(&key).cloned().unwrap_or_default();
-        let kept = found.iter().find(|holder| message.qos == 2 && self.keeps(holder, client));
+        let kept = found.iter().find(|holder| message.qos == 2 && !late && self.keeps(holder, client));
         if let Some(holder) = kept {
             let other = holder.client;
             let text = format!("client {client} receives {key}, which was sent to client {other} with QoS 2");
             return self.fail(Checker::Duplicate, subject, text);
         }
         let live = found.iter().filter(|holder| self.holds(holder)).count() as u32;
-        if live >= sends {
+        if live >= sends && !late {
             let others: Vec<usize> =
                 found.iter().filter(|holder| self.holds(holder)).map(|holder| holder.client).collect();
             let text = format!(
@@ -107,7 +124,9 @@ impl Model {
 
     /// Whether a message that was sent with QoS 2 stays with this member, whoever else is to have it now.
     fn keeps(&self, holder: &Holder, receiver: usize) -> bool {
-        let crashed = self.crashes.iter().any(|crash| *crash >= holder.at);
+        // What was on its way when the broker crashed may have come later.
+        let ended = self.clients[holder.client].attempts[holder.attempt].ended().unwrap_or(holder.at);
+        let crashed = self.crashes.iter().any(|crash| *crash >= holder.at.min(ended));
         let same = holder.client == receiver && holder.incarnation == self.clients[receiver].incarnation;
         holder.qos == 2 && (same || holder.durable || !crashed)
     }
