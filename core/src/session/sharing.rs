@@ -19,6 +19,7 @@ use crate::durable::record::{
 };
 use crate::event::{DropReason, Event};
 use crate::ids::{Lsn, QueueId, QueuePosition, SessionId};
+use crate::marks::reached;
 use crate::message::Message;
 use crate::mqtt::packet::QoS;
 use crate::mqtt::presenting::Outgoing;
@@ -74,6 +75,7 @@ impl Broker {
         let too_weak = found.filter(|id| durable && !self.state.is_durable_session(*id));
         let left = too_weak.map_or(Vec::new(), |id| self.entries_of_group(id));
         if let Some(id) = too_weak {
+            reached!("group turned durable");
             self.remove_session(id);
         }
         let (group, wait) = match found.filter(|_| too_weak.is_none()) {
@@ -229,6 +231,7 @@ impl Broker {
             let Some(entry) = self.next_of_group(group) else { return };
             let qos = entry.delivery.qos;
             let Some(member) = self.next_member(group, qos) else {
+                reached!("group waits");
                 self.sharing.waiting.insert(group);
                 return;
             };
@@ -267,6 +270,7 @@ impl Broker {
         let from = moves.then_some((queue, entry.position));
         self.commit(Record::Moved { from, message: entry.message, to: recipient });
         if !moves {
+            reached!("lent to a clean member");
             self.sharing.borrowed.insert((to, position), (group, entry.position));
             self.sharing.groups.entry(group).or_default().lent.insert(entry.position);
             // What may have been sent neither expires nor is dropped.
@@ -392,6 +396,7 @@ impl Broker {
             };
             let stays = entry.delivery.qos == QoS::ExactlyOnce && position < sent_to;
             if !stays {
+                reached!("back to its group");
                 self.give_entry_back(queue_id, &entry, group);
             }
         }

@@ -130,7 +130,7 @@ fn of_connect(connect: &Connect) -> v5::Packet {
 }
 
 fn to_connect(connect: v5::Connect, will: Option<v5::LastWill>) -> Connect {
-    let properties = connect.properties.unwrap_or_else(v5::ConnectProperties::new);
+    let properties = connect.properties.unwrap_or_default();
     Connect {
         version: Version::V5,
         client_id: connect.client_id,
