@@ -232,7 +232,7 @@ fn a_receive_maximum_that_was_announced_holds_until_the_connection_ends() {
     let (publisher, _) = accepted_5(&mut run, &connect_5("publisher", false, u32::MAX, None));
     let mut lower = settings();
     lower.limits.received_ids = 1;
-    run.input(Input::Reload(Box::new(lower.clone())));
+    run.input(Input::Reload(Box::new(lower)));
     run.turn();
     let message = |id: u16| packet(0x34, &[&[0, 1, b't'], &id.to_be_bytes()[..], &[0, b'x']].concat());
     for id in 1..=3 {

@@ -34,6 +34,9 @@ impl Model {
     /// A PUBLISH with QoS 1 or 2 leaves the broker for a client.
     pub(crate) fn message_leaves(&mut self, (client, of_mqtt_5): (usize, bool), leaving: &Leaving) {
         let Some(key) = leaving.key.filter(|key| self.is_known(*key)) else { return };
+        if self.message(key).expiry_s.is_none() && leaving.expiry_s.is_none() {
+            return;
+        }
         // It was made when the broker was last heard of, or later.
         let since = self.unheard_since.unwrap_or(self.now);
         let (least, most) = (self.wall.least(since, self.now), self.wall.most(since, self.now));
