@@ -45,6 +45,8 @@ pub(crate) struct Model {
     messages: Vec<Vec<Message>>,
     clients: Vec<ClientModel>,
     groups: Vec<Group>,
+    /// When a session may have ended last.
+    session_ended: u64,
     /// The clients' identifiers.
     ids: Vec<String>,
     /// By topic: every retained message that was ever tried.
@@ -195,6 +197,7 @@ impl Model {
                 .filter(|filter| topics.is_shared(*filter))
                 .map(Group::new)
                 .collect(),
+            session_ended: 0,
             ids: scenario.clients.iter().map(|client| client.id.clone()).collect(),
             retained: vec![Vec::new(); topics.topic_count()],
             topics,

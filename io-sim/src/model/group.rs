@@ -150,7 +150,10 @@ impl Model {
             return;
         }
         for group in 0..self.groups.len() {
-            if self.group_needs(group, key) && !self.groups[group].holders.contains_key(&key) {
+            // With QoS 2 it may have been sent to a member whose session has ended since, and have ended with it.
+            let may_be_gone = self.message(key).qos == 2 && self.session_ended >= self.message(key).sent;
+            let unheld = !self.groups[group].holders.contains_key(&key);
+            if unheld && !may_be_gone && self.group_needs(group, key) {
                 self.groups[group].owed.insert(key);
                 self.debts += 1;
             }
@@ -204,6 +207,9 @@ impl Model {
 
     /// Something became uncertain, or a session may have ended: what the groups do not owe any more.
     pub(super) fn review_groups(&mut self, a_session_may_have_ended: bool) {
+        if a_session_may_have_ended {
+            self.session_ended = self.now;
+        }
         for group in 0..self.groups.len() {
             if !self.has_durable_member(group, self.now) {
                 self.groups[group].owed.clear(); // it may have ended with its last member

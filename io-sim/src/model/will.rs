@@ -143,6 +143,10 @@ impl Model {
         if let Some(attempt) = self.clients[client].attempts.get_mut(attempt) {
             attempt.ended.get_or_insert((now, ending));
         }
+        let attempts = &self.clients[client].attempts;
+        if attempts.get(attempt).is_some_and(|attempt| attempt.clean) {
+            self.review_groups(true);
+        }
     }
 
     /// A will was delivered.
