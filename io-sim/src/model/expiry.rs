@@ -145,6 +145,8 @@ impl Model {
         let presence = &mut self.clients[client].presence;
         if !away {
             presence.away = None;
+            // It was back on a connection that it never heard of, and has left another will perhaps.
+            presence.was_back |= ended.is_some();
         } else if presence.away.is_none() {
             // Where that is recorded again, the clock does not begin again.
             presence.away = ended.map(|ended| Away { latest_ms: self.wall.most(ended, self.now), proven });

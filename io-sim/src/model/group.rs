@@ -62,11 +62,12 @@ impl Model {
     pub(super) fn granted_to_group(&self, group: usize, sent: u64) -> u8 {
         let filter = self.groups[group].filter;
         let (mut possible, mut least) = (0, 0);
-        for state in &self.clients {
+        for (client, state) in self.clients.iter().enumerate() {
             let subscription = &state.subscriptions[filter];
             possible |= subscription.possible_since(sent);
-            // A clean session may be gone without its client knowing it.
-            let there = state.session_durable || state.presence.connected().is_some();
+            // A session may be gone without its client knowing it.
+            let kept = state.session_durable && !self.may_have_expired(client);
+            let there = kept || state.presence.connected().is_some();
             least = least.max(subscription.certain_since(sent).filter(|_| there).unwrap_or(0));
         }
         (possible | 1 << least) & (7 << least)

@@ -29,6 +29,8 @@ pub(super) struct Presence {
     pub(super) in_doubt: bool,
     /// Since when it is away, as the records on the disk say.
     pub(super) away: Option<Away>,
+    /// By the records on the disk it has been back since, on a connection that is not known to have been accepted.
+    pub(super) was_back: bool,
 }
 
 impl Presence {
@@ -88,6 +90,7 @@ impl Model {
             absence_explained: explained,
             in_doubt: presence.in_doubt,
             away: presence.away,
+            was_back: false,
         };
         // A CONNECT whose answer never came may have begun another session since.
         if explained && !(present && only_attempt) {

@@ -96,7 +96,8 @@ impl Model {
     fn note_will_due(&mut self, client: usize, attempt: usize) {
         let Some(last) = self.clients[client].presence.proven() else { return };
         let delay_ms = self.clients[client].attempts[last].delay_ms;
-        if delay_ms > 0 && self.has_certainly_been_away(client, attempt, delay_ms) {
+        let known = !self.clients[client].presence.was_back;
+        if delay_ms > 0 && known && self.has_certainly_been_away(client, attempt, delay_ms) {
             self.clients[client].attempts[last].due = true;
         }
     }
@@ -194,7 +195,7 @@ impl Model {
         let attempt = &state.attempts[number];
         let Some(ended) = attempt.ended().filter(|_| attempt.delay_ms > 0) else { return false };
         let passed = self.wall.most(ended, self.now) - self.wall.least(ended, self.now) + 1;
-        let begun_anew = state.attempts[number + 1..].iter().any(|later| later.clean);
+        let begun_anew = state.began > number || state.attempts[number + 1..].iter().any(|later| later.clean);
         let expired = self.stays_at_least_ms(client).is_some_and(|least_ms| passed >= least_ms);
         passed < attempt.delay_ms && !begun_anew && !expired
     }
