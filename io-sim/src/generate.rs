@@ -248,7 +248,6 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
     ClientProgram {
         id: format!("client-{index}"),
         clean: draws.percent(25),
-        mqtt5: None,
         will: draws.percent(25).then(|| Will {
             topic: (*draws.pick(topics)).to_owned(),
             qos: draws.below(3) as u8,
@@ -258,10 +257,9 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
         keep_alive_s: *draws.pick(&[1, 2, 10]),
         window: draws.between(1, 20) as usize,
         answer_us: *draws.pick(&[0, 0, 1000, 50_000]),
-        repeat_percent: 0,
-        hasty_percent: 0,
         reconnect_us: *draws.pick(&[6_000, 30_000, 200_000]),
         operations,
+        ..ClientProgram::new("")
     }
 }
 

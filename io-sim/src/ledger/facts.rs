@@ -97,25 +97,9 @@ impl Facts {
                 news.presence.push((key.client.clone(), false));
                 self.open(session, queue, key.client, horizon);
             }
-            Record::SessionAttached { session, horizon } => {
-                self.with(session, |facts| {
-                    (facts.attached, facts.horizon) = (true, horizon.0);
-                    news.presence.push((facts.client.clone(), false));
-                });
-            }
-            Record::SessionDetached { session, horizon, .. } => {
-                self.with(session, |facts| {
-                    (facts.attached, facts.horizon) = (false, horizon.0);
-                    news.presence.push((facts.client.clone(), true));
-                });
-            }
-            Record::SessionRemoved { session, .. } => {
-                if let Some(facts) = self.sessions.remove(&session) {
-                    news.presence.push((facts.client.clone(), false));
-                    self.of_client.remove(&facts.client);
-                    self.of_queue.remove(&facts.queue);
-                }
-            }
+            Record::SessionAttached { session, horizon } => self.come_or_go(session, horizon, false, news),
+            Record::SessionDetached { session, horizon, .. } => self.come_or_go(session, horizon, true, news),
+            Record::SessionRemoved { session, .. } => self.remove(session, news),
             Record::Subscribed { session, filters, before } => self.subscribe(session, filters, before),
             Record::Unsubscribed { session, filters } => self.with(session, |facts| {
                 facts.owed.retain(|owed| !filters.contains(&owed.filter));
@@ -166,6 +150,21 @@ impl Facts {
             Record::Topology(_) | Record::RangeSettled { .. } => {}
             Record::Relocated { .. } | Record::Listing(_) | Record::Checkpoint(_) => {}
         }
+    }
+
+    fn remove(&mut self, session: SessionId, news: &mut News) {
+        if let Some(facts) = self.sessions.remove(&session) {
+            news.presence.push((facts.client.clone(), false));
+            self.of_client.remove(&facts.client);
+            self.of_queue.remove(&facts.queue);
+        }
+    }
+
+    fn come_or_go(&mut self, session: SessionId, horizon: QueuePosition, away: bool, news: &mut News) {
+        self.with(session, |facts| {
+            (facts.attached, facts.horizon) = (!away, horizon.0);
+            news.presence.push((facts.client.clone(), away));
+        });
     }
 
     fn subscribe(&mut self, session: SessionId, filters: Vec<Granted>, before: MessageId) {
