@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// All marks: the name, and what it means that it was reached.
-pub const MARKS: [(&str, &str); 86] = [
+pub const MARKS: [(&str, &str); 95] = [
     ("batch gathers behind a write", "records came while a batch was on its way to the disk"),
     ("batch full", "a record went into a batch of its own because the one before was full"),
     ("lazy write", "records that nobody waits for were written after their time"),
@@ -70,6 +70,15 @@ pub const MARKS: [(&str, &str); 86] = [
     ("checkpoint replayed", "recovery applied records that the images of a checkpoint may have already"),
     ("leftover segment", "recovery found a segment that the checkpoint does not need"),
     ("damage refused", "recovery refused because synced records are damaged"),
+    ("topic alias given", "a topic went to its subscriber as the alias that it had been given"),
+    ("group waits", "a group had a message, and no member had room for it"),
+    ("lent to a clean member", "a message of a durable group went to a member whose session is clean"),
+    ("back to its group", "what a member that went had not acknowledged came back to its group"),
+    ("group turned durable", "a durable member joined a group that was not"),
+    ("expired in a session's queue", "a message for a client of MQTT expired before it was sent"),
+    ("retained message expired", "what a topic retained expired"),
+    ("will waits", "a will waited until its delay was over, or its client back"),
+    ("delayed will void", "a client was back before the delay of its will was over"),
     ("publish refused", "a queue at its bound refused what was published, and the publisher was told"),
     ("mandatory returned", "a mandatory message had nowhere to go and came back"),
     ("confirmed together", "one confirm stood for several publishes"),

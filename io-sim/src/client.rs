@@ -1,4 +1,4 @@
-//! A simulated client: it keeps the rules of MQTT 3.1.1, comes back after every break, and tells the model
+//! A simulated client: it keeps the rules of its version of MQTT, comes back after every break, and tells the model
 //! what it sends and receives. Its codec is not ours.
 //!
 //! ```text
@@ -7,17 +7,19 @@
 //!  └──────────┴───────────────────┘
 //! ```
 
+mod agreement;
 mod incoming;
 mod session;
 
 use crate::chance::Draws;
+use crate::codec::{Connect, Disconnect, LastWill, Packet, Terms, Version};
 use crate::happening::Timer;
 use crate::model::Model;
 use crate::outcome::{Checker, Counts};
 use crate::scenario::{Action, ClientProgram};
 use crate::trace::Trace;
+use agreement::Agreement;
 use bytes::{Bytes, BytesMut};
-use mqttbytes::v4::{Connect, LastWill, Packet};
 use session::{Session, Todo};
 use vowmq_core::ids::ConnectionId;
 
@@ -62,6 +64,10 @@ pub(crate) struct Client {
     program: ClientProgram,
     draws: Draws,
     link: Link,
+    /// What holds on its connection.
+    agreement: Agreement,
+    /// The broker has said goodbye on its connection.
+    dismissed: bool,
     /// Whether it wants a connection.
     online: bool,
     /// Whether it said goodbye and waits to be told.
@@ -106,6 +112,8 @@ impl Client {
             program,
             draws,
             link: Link::Off,
+            agreement: Agreement::none(),
+            dismissed: false,
             online: false,
             left: false,
             afresh: false,
@@ -135,9 +143,9 @@ impl Client {
         }
         match action {
             Action::Connect { clean } => self.ask_to_connect(around, clean),
-            Action::Publish { topic, qos, retain, size, count } => {
+            Action::Publish { topic, qos, retain, size, count, expiry_s } => {
                 for _ in 0..count {
-                    self.plan_publish(around, &topic, qos, retain, size);
+                    self.plan_publish(around, &topic, (qos, retain), size, expiry_s);
                 }
             }
             Action::Subscribe { filter, qos, mut more } => {
@@ -148,13 +156,17 @@ impl Client {
                 more.insert(0, filter);
                 self.session.plan(Todo::Unsubscribe { filters: distinct(more, |filter| filter) });
             }
-            Action::Disconnect => self.say_goodbye(around),
+            Action::Disconnect { session_expiry_s, keeps_will } => {
+                self.say_goodbye(around, session_expiry_s, keeps_will)
+            }
             Action::Drop => self.break_off(around),
             Action::Silence => self.vanish(around, 3_000_000),
             Action::TakeOver => self.take_over(around),
             Action::StopReading { for_us } => {
                 around.orders.push(Order::StopReading { until_us: around.now + for_us })
             }
+            // [MQTT-4.4.0-1] of MQTT 5: only on another connection.
+            Action::Resend if self.program.version() == Version::V5 => {}
             Action::Resend => self.resend(around),
         }
         self.pump(around);
@@ -183,17 +195,30 @@ impl Client {
         if clean {
             around.model.clean_connect_sent(self.index);
         }
-        around.model.connect_sent(self.index, will.map(|(key, _)| key));
-        let last_will = will.map(|(key, will)| LastWill {
+        let kept = !clean && self.program.mqtt5.is_some();
+        let delay_s = will.map_or(0, |(_, will)| if kept { will.delay_s } else { 0 });
+        around.model.connect_sent(self.index, will.map(|(key, _)| key), delay_s, clean);
+        let will = will.map(|(key, will)| LastWill {
             topic: will.topic.clone(),
-            message: crate::payload::build(key, 0),
-            qos: session::qos(will.qos),
+            payload: crate::payload::build(key, 0),
+            qos: will.qos,
             retain: will.retain,
+            delay_s: (will.delay_s > 0 && self.program.mqtt5.is_some()).then_some(will.delay_s),
         });
-        let mut connect = Connect::new(self.program.id.clone());
-        connect.keep_alive = self.program.keep_alive_s;
-        connect.clean_session = clean;
-        connect.last_will = last_will;
+        let asks = self.program.mqtt5.as_ref();
+        let terms = asks.map_or(Terms::default(), |asks| Terms {
+            session_expiry_s: (!clean).then_some(asks.session_expiry_s),
+            receive_maximum: Some(asks.receive_maximum),
+            topic_alias_maximum: Some(asks.topic_alias_maximum),
+        });
+        let connect = Connect {
+            version: self.program.version(),
+            client_id: self.program.id.clone(),
+            keep_alive_s: self.program.keep_alive_s,
+            clean,
+            will,
+            terms,
+        };
         self.write(around, &Packet::Connect(connect));
         self.timer(around, HANDSHAKE_US, Timer::Handshake);
         self.flush(around);
@@ -293,23 +318,43 @@ impl Client {
         }
     }
 
-    fn plan_publish(&mut self, around: &mut Context<'_>, topic: &str, qos: u8, retain: bool, size: u32) {
+    fn plan_publish(
+        &mut self,
+        around: &mut Context<'_>,
+        topic: &str,
+        (qos, retain): (u8, bool),
+        size: u32,
+        expiry_s: Option<u32>,
+    ) {
         if qos == 0 && !matches!(self.link, Link::Up { .. }) {
             return;
         }
         let size = if size == 0 { 0 } else { size.max(crate::payload::HEADER_BYTES as u32) };
+        let expiry_s = expiry_s.filter(|_| self.program.version() == Version::V5);
         let key = around.model.new_message(self.index, topic, qos, retain, size);
-        self.session.plan(Todo::Publish { key, topic: topic.to_owned(), qos, retain, size });
+        if let Some(seconds) = expiry_s {
+            around.model.expires(key, seconds);
+        }
+        self.session.plan(Todo::Publish { key, topic: topic.to_owned(), qos, retain, size, expiry_s });
     }
 
-    fn say_goodbye(&mut self, around: &mut Context<'_>) {
+    fn say_goodbye(&mut self, around: &mut Context<'_>, session_expiry_s: Option<u32>, keeps_will: bool) {
         self.online = false;
         self.left = true;
         match self.link {
-            Link::Up { connection, .. } => {
+            Link::Up { connection, clean } => {
                 self.pump(around);
-                self.write(around, &Packet::Disconnect);
-                around.model.goodbye_sent(self.index, self.attempts - 1);
+                let of_mqtt_5 = self.program.version() == Version::V5;
+                // [MQTT-3.14.2-2]: a session that ends with its connection cannot be made to stay.
+                let session_expiry_s = session_expiry_s.filter(|_| of_mqtt_5 && !clean);
+                let code = if of_mqtt_5 && keeps_will { 0x04 } else { 0 };
+                self.write(around, &Packet::Disconnect(Disconnect { code, session_expiry_s }));
+                if code == 0 {
+                    around.model.goodbye_sent(self.index, self.attempts - 1);
+                }
+                if let Some(seconds) = session_expiry_s {
+                    around.model.stay_changed(self.index, seconds);
+                }
                 self.flush(around);
                 around.orders.push(Order::Finish(connection));
                 self.connection_over(around, Loss::Vanished);
@@ -370,6 +415,8 @@ impl Client {
             Link::Up { clean, .. } => (clean, false),
         };
         self.link = Link::Off;
+        self.agreement = Agreement::none();
+        self.dismissed = false;
         self.buffer.clear();
         self.outbox.clear();
         self.answers_due = false;
@@ -392,7 +439,8 @@ impl Client {
         match self.link {
             Link::Off if self.online && self.attempts == 0 => self.open(around),
             Link::Up { .. } => {
-                while let Some(todo) = self.session.next_todo() {
+                self.go_on_resuming(around);
+                while let Some(todo) = self.session.next_todo(self.agreement.broker_takes) {
                     self.carry_out(around, todo);
                 }
                 self.flush(around);
@@ -412,17 +460,15 @@ impl Client {
     fn write(&mut self, around: &mut Context<'_>, packet: &Packet) {
         self.session.writes += 1;
         around.counts.packets += 1;
-        around
-            .trace
-            .line("sends", &[self.index as u64], || format!("{}: {}", self.program.id, describe(packet)));
-        crate::codec::write(packet, &mut self.outbox);
+        around.trace.line("sends", &[self.index as u64], || format!("{}: {packet}", self.program.id));
+        crate::codec::write(self.program.version(), packet, &mut self.outbox);
         self.grow_hasty(around.now, packet);
     }
 
     /// May make it open another connection after this packet.
     fn grow_hasty(&mut self, now: u64, packet: &Packet) {
         let of_qos_2 = match packet {
-            Packet::Publish(publish) => publish.qos == mqttbytes::QoS::ExactlyOnce,
+            Packet::Publish(publish) => publish.qos == 2,
             Packet::PubRec(_) | Packet::PubRel(_) | Packet::PubComp(_) => true,
             _ => false,
         };
@@ -454,19 +500,4 @@ fn distinct<T>(filters: Vec<T>, name: impl Fn(&T) -> &String) -> Vec<T> {
         }
     }
     distinct
-}
-
-/// A packet in words, a message by its name.
-fn describe(packet: &Packet) -> String {
-    match packet {
-        Packet::Publish(publish) => {
-            let key = crate::payload::recognise(&publish.payload);
-            let name = key.map_or_else(|| format!("{} bytes", publish.payload.len()), |key| key.to_string());
-            let dup = if publish.dup { " DUP" } else { "" };
-            let retain = if publish.retain { " RETAIN" } else { "" };
-            let (topic, qos, id) = (&publish.topic, publish.qos as u8, publish.pkid);
-            format!("PUBLISH {name} to {topic:?} QoS {qos} id {id}{dup}{retain}")
-        }
-        other => format!("{other:?}"),
-    }
 }

@@ -2,13 +2,14 @@
 //! every boundary is crossed by some seeds and no fault hides another for ever.
 
 mod faults;
+mod groups;
 mod situation;
 
 use crate::chance::{Chance, Domain, Draws};
 use crate::fault::{Fault, When};
 use crate::scenario::{
-    Action, BrokerSettings, ClientProgram, ClockSettings, DiskSettings, NetworkSettings, Operation, Scenario,
-    Survival, Will,
+    Action, BrokerSettings, ClientProgram, ClockSettings, DiskSettings, Mqtt5, NetworkSettings, Operation,
+    Scenario, Survival, Will,
 };
 
 /// What the clients of a generated scenario do at least, all together.
@@ -27,9 +28,16 @@ pub fn generate(seed: u64) -> Scenario {
     let client_count = draws.between(2, 7);
     let topics: Vec<&str> = (0..draws.between(1, 5)).map(|_| *draws.pick(&TOPICS)).collect();
     let busy = draws.between(1, 40);
-    let clients: Vec<ClientProgram> = (0..client_count)
+    let mut clients: Vec<ClientProgram> = (0..client_count)
         .map(|index| client(&mut part(100 + index), index, &topics, busy, fault_phase_us))
         .collect();
+    let of_mqtt_5 = *part(9).pick(&[0, 50, 50, 80, 100]);
+    for (index, client) in (0..).zip(&mut clients) {
+        let mut draws = part(200 + index);
+        if draws.percent(of_mqtt_5) {
+            speak_mqtt_5(&mut draws, client);
+        }
+    }
     let faults = faults::some(&mut part(3), clients.len(), fault_phase_us);
     let mut scenario = Scenario {
         why: String::new(),
@@ -48,9 +56,38 @@ pub fn generate(seed: u64) -> Scenario {
         clients,
         faults,
     };
+    groups::add_some(&mut part(10), &mut scenario, of_mqtt_5);
     situation::add_some(&mut part(6), &mut scenario);
     fill_up(&mut part(8), &mut scenario);
+    keep_to_what_is_taken(&mut scenario);
     scenario
+}
+
+/// Makes a client one of MQTT 5, with what only such a one asks for.
+fn speak_mqtt_5(draws: &mut Draws, client: &mut ClientProgram) {
+    client.mqtt5 = Some(Mqtt5 {
+        session_expiry_s: *draws.pick(&[u32::MAX, u32::MAX, 1, 2, 60]),
+        receive_maximum: *draws.pick(&[1, 2, 5, 20, u16::MAX]),
+        topic_alias_maximum: *draws.pick(&[0, 1, 2, 10]),
+        aliases: *draws.pick(&[0, 1, 2, 10]),
+    });
+    if let Some(will) = &mut client.will {
+        will.delay_s = *draws.pick(&[0, 0, 1, 2, 30]);
+    }
+    let percent = *draws.pick(&[0, 0, 20, 100]);
+    for operation in &mut client.operations {
+        if let Action::Publish { expiry_s, .. } = &mut operation.action {
+            *expiry_s = draws.percent(percent).then(|| *draws.pick(&[1, 2, 60, 100_000]));
+        }
+    }
+}
+
+/// Clients of MQTT 3.1.1 are not told how many messages the broker takes: they have to know it.
+fn keep_to_what_is_taken(scenario: &mut Scenario) {
+    let least = scenario.all_settings().map(|settings| settings.limits.received_ids).min();
+    for client in scenario.clients.iter_mut().filter(|client| client.mqtt5.is_none()) {
+        client.window = client.window.min(least.unwrap_or(usize::MAX));
+    }
 }
 
 /// Sees to it that clients do at least so much, and that the broker crashes at least once.
@@ -62,7 +99,7 @@ fn fill_up(draws: &mut Draws, scenario: &mut Scenario) {
         let client = draws.below(scenario.clients.len() as u64) as usize;
         let Some(topic) = some_topic(draws, scenario) else { break };
         let (qos, size) = (draws.below(3) as u8, 20 + draws.below(60) as u32);
-        let action = Action::Publish { topic, qos, retain: false, size, count: count as u32 };
+        let action = Action::Publish { topic, qos, retain: false, size, count: count as u32, expiry_s: None };
         scenario.clients[client].operations.push(Operation { at_us: draws.below(end_us), action });
         missing -= count;
     }
@@ -112,6 +149,8 @@ fn broker(draws: &mut Draws) -> BrokerSettings {
         checkpoint_bytes: *draws.pick(&[16_384, 60_000, 0]),
         disk_percent: *draws.pick(&[110, 150, 200]),
         reserve_segments: draws.between(0, 3),
+        received_ids: *draws.pick(&[1, 3, 10, 10_000, 10_000]),
+        topic_aliases: *draws.pick(&[0, 1, 3, 64]),
         ..BrokerSettings::default()
     }
 }
@@ -198,7 +237,7 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
             let topic = (*draws.pick(topics)).to_owned();
             add(
                 draws.below(end_us),
-                Action::Publish { topic, qos: *draws.pick(&qos_of), retain, size, count },
+                Action::Publish { topic, qos: *draws.pick(&qos_of), retain, size, count, expiry_s: None },
             );
         }
     }
@@ -213,14 +252,14 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
             topic: (*draws.pick(topics)).to_owned(),
             qos: draws.below(3) as u8,
             retain: draws.percent(20),
+            delay_s: 0,
         }),
         keep_alive_s: *draws.pick(&[1, 2, 10]),
         window: draws.between(1, 20) as usize,
         answer_us: *draws.pick(&[0, 0, 1000, 50_000]),
-        repeat_percent: 0,
-        hasty_percent: 0,
         reconnect_us: *draws.pick(&[6_000, 30_000, 200_000]),
         operations,
+        ..ClientProgram::new("")
     }
 }
 
@@ -239,7 +278,10 @@ fn disturbances(draws: &mut Draws) -> Vec<Action> {
     some(draws, 20, &|_| Action::TakeOver);
     some(draws, 15, &|_| Action::Resend);
     some(draws, 15, &|draws| Action::StopReading { for_us: draws.between(1_000, 500_000) });
-    some(draws, 15, &|_| Action::Disconnect);
+    some(draws, 15, &|draws| Action::Disconnect {
+        session_expiry_s: draws.percent(20).then(|| *draws.pick(&[0, 1, 60, u32::MAX])),
+        keeps_will: draws.percent(20),
+    });
     some(draws, 15, &|_| Action::Connect { clean: false });
     some(draws, 8, &|_| Action::Connect { clean: true });
     actions

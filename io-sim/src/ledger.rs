@@ -69,8 +69,10 @@ pub(crate) struct News {
     pub(crate) stored: Vec<(MessageKey, Vec<Box<str>>)>,
     /// Messages that left a client's queue because of its bound.
     pub(crate) dropped: Vec<(MessageKey, Box<str>)>,
-    /// Packet ids whose messages left a client's queue because it had acknowledged them.
-    pub(crate) settled: Vec<(Box<str>, u16)>,
+    /// Clients with durable sessions that came, or went, or whose sessions went: whether they are away.
+    pub(crate) presence: Vec<(Box<str>, bool)>,
+    /// Packet ids whose messages left a client's queue because it had acknowledged them, or they had expired.
+    pub(crate) settled: Vec<(Box<str>, u16, Option<MessageKey>)>,
     /// An image of a checkpoint that does not say what the records before it say, in words.
     pub(crate) wrong_image: Option<String>,
     /// The longest queue that a message was put into, and its client.

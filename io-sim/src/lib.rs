@@ -1,7 +1,7 @@
 //! A deterministic simulator for the core of vowmq.
 //!
 //! It drives the sans-io core over a simulated network, disk and clock, with clients that keep the rules of MQTT
-//! 3.1.1, crashes it, and checks every promise. A run is a pure function of a [`scenario::Scenario`]; a seed only
+//! 3.1.1 or 5, crashes it, and checks every promise. A run is a pure function of a [`scenario::Scenario`]; a seed only
 //! generates one.
 //!
 //! ```text
@@ -12,10 +12,10 @@
 //! ```
 //!
 //! Where things are: `scenario`, `fault` and `generate` say what happens; `world` makes it happen, over `network`, `disk`,
-//! `clock` and `client`; `model` knows what clients were promised, `ledger` what is on the platter, `world/wire` holds what
-//! leaves against the latter and `world/damage` judges what becomes of damage. [`campaign`], [`exhaust`], [`shrink`],
-//! [`corpus`] and [`planted`] run many; `trace`, [`recording`] and [`page`] show one. [`shell`] is the same for the real
-//! network code, [`amqp`] for clients of AMQP 0-9-1; [`seeds`] runs many of either.
+//! `clock` and `client`, which speaks both versions through `codec`; `model` knows what clients were promised, `ledger` what is
+//! on the platter, `world/wire` holds what leaves against the latter and `world/damage` judges what becomes of damage.
+//! [`campaign`], [`exhaust`], [`shrink`], [`corpus`] and [`planted`] run many; `trace`, [`recording`] and [`page`] show one.
+//! [`shell`] is the same for the real network code, [`amqp`] for clients of AMQP 0-9-1; [`seeds`] runs many of either.
 
 pub mod amqp;
 pub mod campaign;

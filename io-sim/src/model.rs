@@ -6,20 +6,27 @@
 mod audit;
 mod delivery;
 mod drops;
+mod expiring;
+mod expiry;
+mod group;
 mod presence;
+mod publishing;
 mod retained;
 mod subscription;
 mod topic;
 mod will;
 
 pub(crate) use delivery::Delivery;
+pub(crate) use topic::matches;
 pub(crate) use will::Ending;
 
-use crate::clock::WallClock;
+use crate::clock::WallHistory;
 use crate::outcome::{Checker, Violation};
 use crate::payload::MessageKey;
-use crate::scenario::{Action, Scenario};
+use crate::scenario::{Action, ClientProgram, Mqtt5, Scenario};
 use delivery::Record;
+use expiry::{Expiry, Stay};
+use group::Group;
 use presence::Presence;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use subscription::Subscription;
@@ -37,6 +44,9 @@ pub(crate) struct Model {
     /// By publisher, then by sequence.
     messages: Vec<Vec<Message>>,
     clients: Vec<ClientModel>,
+    groups: Vec<Group>,
+    /// When a session may have ended last.
+    session_ended: u64,
     /// The clients' identifiers.
     ids: Vec<String>,
     /// By topic: every retained message that was ever tried.
@@ -49,15 +59,18 @@ pub(crate) struct Model {
     slow_disk: bool,
     full_disk: bool,
     inflight_max: usize,
-    /// Milliseconds after which the session of a client that is away may go, by the shortest setting; 0 means never.
-    expiry_ms: i64,
-    /// Whether some settings of the scenario have none.
-    expiry_may_be_off: bool,
-    /// Whether the settings in force say so.
-    expiry_in_force: bool,
-    wall: WallClock,
-    /// The least that the wall clock has shown since the broker did what nobody has heard of yet.
+    /// How long sessions stay of clients that are away, by the settings.
+    expiry: Expiry,
+    /// The broker has taken note of the time ever since then.
+    awake_since: u64,
+    /// The wall clock has jumped, and the broker has not looked at it yet.
+    asleep: bool,
+    /// When the process at hand, or the last one, began to serve.
+    serving_since: u64,
+    wall: WallHistory,
+    /// The least that the wall clock has shown since the broker did what nobody has heard of yet, and when that began.
     unheard_since_ms: Option<i64>,
+    unheard_since: Option<u64>,
     /// Requests so far.
     tickets: u64,
     /// Messages that were acknowledged before a subscriber had them.
@@ -79,6 +92,8 @@ pub(crate) struct Message {
     qos: u8,
     retain: bool,
     length: u32,
+    /// Seconds after which it is of no use, from when the broker takes it.
+    expiry_s: Option<u32>,
     /// When it was first sent.
     sent: u64,
     /// How often it was sent.
@@ -87,8 +102,12 @@ pub(crate) struct Message {
     /// When it cannot take effect any more.
     ended: u64,
     on_disk: bool,
+    /// The broker said that it does not take it.
+    refused: bool,
     /// The durable queues it was put into, a bit a client.
     queued: u64,
+    /// The backlogs of durable groups that it was put into, a bit a group.
+    queued_in_groups: u64,
     /// Those that it left because of their bound.
     dropped: u64,
     /// The connection attempt whose will it is.
@@ -97,6 +116,8 @@ pub(crate) struct Message {
 
 /// What the broker owes one client.
 struct ClientModel {
+    /// What it asks for, if its version is MQTT 5.
+    asks: Option<Mqtt5>,
     /// Whether the session at hand outlives its connection.
     session_durable: bool,
     /// Whether a session may be there, or may not.
@@ -108,7 +129,11 @@ struct ClientModel {
     subscriptions: Vec<Subscription>,
     subscribes: Vec<SubscribeAttempt>,
     attempts: Vec<Attempt>,
+    /// The attempt that was told last that there was no session before.
+    began: usize,
     presence: Presence,
+    /// How long its session stays when it is away, if it is of MQTT 5.
+    stays: Stay,
     /// By publisher, then by sequence.
     records: Vec<Vec<Record>>,
     /// By publisher, topic, QoS published and delivered: the last message that came for the first time.
@@ -162,11 +187,17 @@ impl Model {
             }
         }
         let publishers = scenario.clients.len();
-        let clients = scenario.clients.iter().map(|_| ClientModel::new(topics.filter_count(), publishers));
+        let new = |program| ClientModel::new(program, topics.filter_count(), publishers);
+        let clients: Vec<ClientModel> = scenario.clients.iter().map(new).collect();
         Model {
             now: 0,
             messages: (0..publishers).map(|_| Vec::new()).collect(),
-            clients: clients.collect(),
+            clients,
+            groups: (0..topics.filter_count())
+                .filter(|filter| topics.is_shared(*filter))
+                .map(Group::new)
+                .collect(),
+            session_ended: 0,
             ids: scenario.clients.iter().map(|client| client.id.clone()).collect(),
             retained: vec![Vec::new(); topics.topic_count()],
             topics,
@@ -175,11 +206,13 @@ impl Model {
             slow_disk: scenario.has_slow_disk(),
             full_disk: scenario.has_full_disk(),
             inflight_max: 0,
-            expiry_ms: shortest_expiry_ms(scenario),
-            expiry_may_be_off: scenario.all_settings().any(|settings| settings.limits.session_expiry_ms == 0),
-            expiry_in_force: false,
-            wall: WallClock::new(scenario.clock.wall_ppm),
+            expiry: Expiry::by_settings(scenario),
+            awake_since: 0,
+            asleep: false,
+            serving_since: NEVER,
+            wall: WallHistory::new(scenario.clock.wall_ppm),
             unheard_since_ms: None,
+            unheard_since: None,
             tickets: 0,
             debts: 0,
             drops_known: 0,
@@ -214,193 +247,20 @@ impl Model {
         self.violation.get_or_insert_with(broken);
     }
 
-    /// A message that its publisher is going to send.
-    pub(crate) fn new_message(
-        &mut self,
-        publisher: usize,
-        topic: &str,
-        qos: u8,
-        retain: bool,
-        length: u32,
-    ) -> MessageKey {
-        let topic = self.topics.topic(topic);
-        let messages = &mut self.messages[publisher];
-        messages.push(Message {
-            topic,
-            qos,
-            retain,
-            length,
-            sent: NEVER,
-            sends: 0,
-            acked: NEVER,
-            ended: NEVER,
-            on_disk: false,
-            queued: 0,
-            dropped: 0,
-            will_of: None,
-        });
-        MessageKey { publisher: publisher as u32, sequence: messages.len() as u32 - 1 }
-    }
-
-    /// A PUBLISH was written. `again` tells that it was written on this connection before.
-    pub(crate) fn publish_sent(&mut self, key: MessageKey, again: bool) {
-        let now = self.now;
-        let message = self.message_mut(key);
-        message.sends += 1;
-        if again && message.qos == 1 {
-            // Its copies may take effect one after the other, the last one long after the first answer.
-            message.ended = NEVER - 1;
-        }
-        if message.sent == NEVER {
-            message.sent = now;
-            if message.retain {
-                self.retained_tried(key);
-            }
-        }
-    }
-
-    /// The PUBACK or PUBREC came.
-    pub(crate) fn publish_acked(&mut self, key: MessageKey) {
-        let now = self.now;
-        let message = self.message_mut(key);
-        message.acked = now;
-        if message.ended == NEVER {
-            message.ended = now;
-        }
-        let (topic, sent, qos, length) = (message.topic, message.sent, message.qos, message.length);
-        if length == 0 || qos == 0 {
-            return;
-        }
-        for client in 0..self.clients.len() {
-            let granted = self.certainly_granted(client, topic, sent);
-            if granted.is_none_or(|qos| qos == 0) || (self.bounded && !self.is_still_queued(client, key)) {
-                continue;
-            }
-            if self.record(client, key).live == 0 {
-                self.clients[client].owed.insert(key);
-                self.debts += 1;
-            }
-        }
-    }
-
-    /// The disk is not to be believed from now on, so nobody can tell what was dropped at bounds.
-    pub(crate) fn disk_lies(&mut self) {
-        if self.bounded {
-            self.drops_unknown = true;
-            self.clients.iter_mut().for_each(|client| client.owed.clear());
-        }
-    }
-
-    /// Whether the disk has put the message into the client's queue and not taken it out at its bound.
-    fn is_still_queued(&self, client: usize, key: MessageKey) -> bool {
-        let message = self.message(key);
-        !self.drops_unknown && message.queued & !message.dropped & 1 << client != 0
-    }
-
-    /// The publisher will not send it again, and nothing of it is on its way.
-    pub(crate) fn publish_abandoned(&mut self, key: MessageKey) {
-        let now = self.now;
-        let message = self.message_mut(key);
-        if message.ended == NEVER {
-            message.ended = now;
-        }
-    }
-
-    /// Whether the answer to this message waits for the disk.
-    pub(crate) fn waits_for_disk(&self, key: MessageKey) -> bool {
-        let message = self.message(key);
-        let routed = |client: &usize| {
-            self.clients[*client].session_durable
-                && self.certainly_granted(*client, message.topic, message.sent).is_some_and(|qos| qos > 0)
-        };
-        message.retain || (message.qos > 0 && (0..self.clients.len()).any(|client| routed(&client)))
-    }
-
-    /// Whether its answer proves that everything its publisher wrote before is on the disk.
-    pub(crate) fn proves_disk(&self, key: MessageKey) -> bool {
-        self.message(key).length > 0
-            && self.message(key).sends == 1
-            && !self.bounded
-            && self.waits_for_disk(key)
-    }
-
     /// So many messages are on their way to the client that it has not answered to the end.
     pub(crate) fn in_flight(&mut self, client: usize, count: usize) {
-        if count > self.inflight_max {
-            let text =
-                format!("client {client} has {count} messages in flight; the limit is {}", self.inflight_max);
+        let takes = self.clients[client].asks.as_ref().map_or(usize::MAX, |asks| asks.receive_maximum.into());
+        let limit = self.inflight_max.min(takes); // [MQTT-3.3.4-9] of MQTT 5
+        if count > limit {
+            let text = format!("client {client} has {count} messages in flight; the limit is {limit}");
             self.fail(Checker::Window, format!("client {client}"), text);
         }
-    }
-
-    /// The answer to this message leaves the broker; `retained` tells what a topic retains on the disk.
-    pub(crate) fn answer_leaves(&mut self, key: MessageKey, retained: impl Fn(&str) -> Option<MessageKey>) {
-        let message = self.message(key);
-        let missing = if message.length == 0 {
-            // Nothing that was acknowledged before this was sent may still be there.
-            let there = retained(self.topics.name(message.topic)).filter(|_| message.retain);
-            there
-                .filter(|there| self.message(*there).ended < message.sent)
-                .map(|there| format!("{there} is still retained there"))
-        } else if !message.on_disk && self.waits_for_disk(key) && (message.retain || !self.bounded) {
-            Some(
-                "the message is not there, though a durable session or the retained store needs it"
-                    .to_owned(),
-            )
-        } else {
-            self.missing_in_queue(key)
-        };
-        if let Some(missing) = missing {
-            let text = format!("the answer to {key} leaves, and by the records on the disk {missing}");
-            self.fail(Checker::AckBeforeDisk, key.to_string(), text);
-        }
-    }
-
-    /// A durable session that must have the message in its queue and has not, in words.
-    fn missing_in_queue(&mut self, key: MessageKey) -> Option<String> {
-        if self.bounded {
-            self.note_passed_by(key);
-            return None;
-        }
-        let client = self.not_queued(key)?;
-        Some(format!("it is not in the queue of client {client}, which has an acknowledged subscription"))
-    }
-
-    /// A client with a durable session that must have the message in its queue and has not, for all that is known.
-    fn not_queued(&self, key: MessageKey) -> Option<usize> {
-        let message = self.message(key);
-        if message.qos == 0 {
-            return None;
-        }
-        let owed = |client: &usize| {
-            self.clients[*client].session_durable
-                && (message.queued | message.dropped) & 1 << client == 0
-                && self.certainly_granted(*client, message.topic, message.sent).is_some_and(|qos| qos > 0)
-        };
-        (0..self.clients.len()).find(owed)
-    }
-
-    /// The message was seen on the disk, in the queues of these clients.
-    pub(crate) fn stored(&mut self, key: MessageKey, clients: &[Box<str>]) {
-        let queued = clients.iter().filter_map(|id| self.ids.iter().position(|known| **known == **id));
-        let queued = queued.fold(0, |queued, client| queued | 1 << client);
-        let found =
-            self.messages.get_mut(key.publisher as usize).and_then(|all| all.get_mut(key.sequence as usize));
-        if let Some(message) = found {
-            message.on_disk = true;
-            message.queued |= queued;
-        }
-    }
-
-    /// Whether sessions of clients that are away expire, and have done so under all settings.
-    pub(crate) fn sessions_expire(&self) -> bool {
-        self.expiry_in_force && !self.expiry_may_be_off
     }
 
     /// From now on these limits are in force. What is on its way to clients is so by the limits before.
     pub(crate) fn settings_change(&mut self, limits: &Limits) {
         self.inflight_max = self.inflight_max.max(limits.inflight);
-        self.expiry_in_force = limits.session_expiry_ms > 0;
+        self.expiry.in_force = limits.session_expiry_ms > 0;
     }
 
     /// The broker's process ended without having been asked to.
@@ -414,13 +274,15 @@ impl Model {
         let (now, ticket, filter) = (self.now, self.tickets, self.topics.filter(filter));
         self.clients[client].subscriptions[filter].sent(now, ticket, qos);
         let client = &mut self.clients[client];
-        if qos.is_some() {
+        let shared = self.topics.is_shared(filter);
+        if qos.is_some() && !shared {
             client.subscribes.push(SubscribeAttempt { filter, ticket, sent: now, answered: NEVER });
         }
-        if qos.is_none_or(|qos| qos == 0) {
+        if qos.is_none_or(|qos| qos == 0) && !shared {
             // What was not queued yet is not owed any more, or may be lost with the connection.
             client.retained_owed.retain(|topic, _| !self.topics.matching(filter, *topic));
         }
+        self.review_groups(false);
         ticket
     }
 
@@ -462,6 +324,7 @@ impl Model {
         client.retained_owed.clear();
         client.subscriptions.iter_mut().for_each(Subscription::doubt);
         client.maybe_absent = true;
+        self.review_groups(true);
     }
 
     /// A CONNACK came: whether it tells the truth about the session.
@@ -478,6 +341,7 @@ impl Model {
         }
         state.session_durable = !clean;
         (state.maybe_present, state.maybe_absent) = (!clean, clean);
+        self.review_groups(!present);
         if !true_to_it {
             let text = format!("client {client} is told session present = {present}, which is not so");
             self.fail(Checker::SessionPresent, format!("client {client}"), text);
@@ -500,6 +364,9 @@ impl Model {
         } else if handshake {
             state.maybe_present = true;
         }
+        if clean {
+            self.review_groups(true);
+        }
     }
 
     /// The least QoS that some matching subscription of the client has had for certain since then.
@@ -508,7 +375,8 @@ impl Model {
             return None;
         }
         let subscriptions = self.clients[client].subscriptions.iter().enumerate();
-        let matching = subscriptions.filter(|(filter, _)| self.topics.matching(*filter, topic));
+        let matching = subscriptions
+            .filter(|(filter, _)| self.topics.matching(*filter, topic) && !self.topics.is_shared(*filter));
         matching.filter_map(|(_, subscription)| subscription.certain_since(since)).max()
     }
 
@@ -521,15 +389,10 @@ impl Model {
     }
 }
 
-/// The shortest time that any settings of the scenario leave a client that is away; 0 if none does.
-fn shortest_expiry_ms(scenario: &Scenario) -> i64 {
-    let expiries = scenario.all_settings().map(|settings| settings.limits.session_expiry_ms);
-    expiries.filter(|expiry_ms| *expiry_ms > 0).min().map_or(0, |expiry_ms| expiry_ms as i64)
-}
-
 impl ClientModel {
-    fn new(filters: usize, publishers: usize) -> ClientModel {
+    fn new(program: &ClientProgram, filters: usize, publishers: usize) -> ClientModel {
         ClientModel {
+            asks: program.mqtt5.clone(),
             session_durable: false,
             maybe_present: false,
             maybe_absent: true,
@@ -537,7 +400,9 @@ impl ClientModel {
             subscriptions: vec![Subscription::default(); filters],
             subscribes: Vec::new(),
             attempts: Vec::new(),
+            began: 0,
             presence: Presence::default(),
+            stays: Stay::asked(program.mqtt5.as_ref()),
             records: (0..publishers).map(|_| Vec::new()).collect(),
             newest: BTreeMap::new(),
             owed: BTreeSet::new(),

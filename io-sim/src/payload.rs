@@ -46,6 +46,11 @@ pub(crate) fn recognise(payload: &[u8]) -> Option<MessageKey> {
     (length as usize == payload.len() && filled).then_some(key)
 }
 
+/// Whose payload begins with these bytes, whatever comes behind them.
+pub(crate) fn name(beginning: &[u8]) -> Option<MessageKey> {
+    header(beginning).map(|(key, _)| key)
+}
+
 fn header(bytes: &[u8]) -> Option<(MessageKey, u32)> {
     let header = bytes.get(..HEADER_BYTES)?;
     let number = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));

@@ -426,24 +426,28 @@ fn names_in(violation: &Violation) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::{self, Answer, Packet, Publish, Version};
     use crate::outcome::Checker;
     use crate::payload::{self, MessageKey};
     use bytes::BytesMut;
-    use mqttbytes::QoS;
-    use mqttbytes::v4::{PubAck, Publish};
 
     fn exchanged() -> Recording {
         let mut recording = Recording::new(vec!["pump".to_owned(), "tank".to_owned()]);
         let (pump, tank) = (ConnectionId(1), ConnectionId(2));
-        let mut publish = Publish::from_bytes(
-            "a",
-            QoS::AtLeastOnce,
-            payload::build(MessageKey { publisher: 0, sequence: 7 }, 32),
-        );
-        publish.pkid = 1;
+        let publish = Publish {
+            topic: "a".to_owned(),
+            payload: payload::build(MessageKey { publisher: 0, sequence: 7 }, 32),
+            qos: 1,
+            packet_id: 1,
+            dup: false,
+            retain: false,
+            alias: None,
+            expiry_s: None,
+            identifiers: Vec::new(),
+        };
         let (mut bytes, mut ack) = (BytesMut::new(), BytesMut::new());
-        publish.write(&mut bytes).expect("it fits");
-        PubAck::new(1).write(&mut ack).expect("it fits");
+        codec::write(Version::V3, &Packet::Publish(publish), &mut bytes);
+        codec::write(Version::V3, &Packet::PubAck(Answer::new(1)), &mut ack);
         recording.signalled(pump, 0, true, "opens".to_owned());
         recording.arrived(pump, true, 1);
         recording.set_now(10);

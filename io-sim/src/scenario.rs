@@ -3,18 +3,18 @@
 //! All times are microseconds of simulated time. What a scenario leaves open (a latency within its range,
 //! which sectors survive) follows from its `seed` by the keyed hash of `chance.rs`.
 
+mod mqtt5;
+mod rules;
 mod settings;
 
+pub use mqtt5::Mqtt5;
+pub(crate) use rules::shared_filter;
 pub use settings::{BrokerSettings, Sync};
 
 use crate::fault::{Fault, When};
 use crate::outcome::Checker;
 use serde::{Deserialize, Serialize};
 use vowmq_core::limits::{Limits, Overflow, Settings, SyncPolicy};
-use vowmq_core::mqtt::topic::TopicFilter;
-
-/// What the clients of one scenario may do at most, all together.
-const OPERATIONS_MAX: u64 = 1_000_000;
 
 /// Everything that decides a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -187,6 +187,9 @@ pub struct ClientProgram {
     /// Whether it asks for a clean session.
     #[serde(default)]
     pub clean: bool,
+    /// What it asks for as a client of MQTT 5; without it, it speaks MQTT 3.1.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mqtt5: Option<Mqtt5>,
     /// Its will, sent with every CONNECT.
     #[serde(default)]
     pub will: Option<Will>,
@@ -222,6 +225,10 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 fn default_keep_alive() -> u16 {
     2
 }
@@ -241,6 +248,9 @@ pub struct Will {
     /// Whether it is retained.
     #[serde(default)]
     pub retain: bool,
+    /// With MQTT 5 and a session that is not clean: seconds that it waits for its client to come back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delay_s: u32,
 }
 
 /// An action at a time.
@@ -279,6 +289,9 @@ pub enum Action {
         /// How many messages.
         #[serde(default = "one")]
         count: u32,
+        /// With MQTT 5: seconds after which they are of no use.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expiry_s: Option<u32>,
     },
     /// Subscribes.
     Subscribe {
@@ -299,7 +312,14 @@ pub enum Action {
         more: Vec<String>,
     },
     /// Says goodbye and stays away until it is told to connect.
-    Disconnect,
+    Disconnect {
+        /// With MQTT 5: seconds that its session stays from now on, if that changes; of a clean one it does not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session_expiry_s: Option<u32>,
+        /// With MQTT 5: its will is to be published nevertheless.
+        #[serde(default, skip_serializing_if = "is_false")]
+        keeps_will: bool,
+    },
     /// Breaks its connection (reset).
     Drop,
     /// Vanishes without a word: the broker hears nothing. Connects again later by itself.
@@ -341,6 +361,7 @@ impl ClientProgram {
         ClientProgram {
             id: id.to_owned(),
             clean: false,
+            mqtt5: None,
             will: None,
             keep_alive_s: default_keep_alive(),
             window: default_window(),
@@ -372,56 +393,6 @@ impl Scenario {
             disk: DiskSettings::default(),
             clients: Vec::new(),
             faults: Vec::new(),
-        }
-    }
-
-    /// Checks what a run relies on.
-    ///
-    /// # Errors
-    /// What is wrong, in words.
-    pub fn check(&self) -> Result<(), String> {
-        if self.configuration.is_some() && self.broker != BrokerSettings::default() {
-            return Err("a scenario has `configuration` or `broker`, not both".to_owned());
-        }
-        if let Some(text) = &self.configuration {
-            configured(text)?;
-        }
-        if self.clients.len() > 64 {
-            return Err(format!("{} clients; 64 are possible", self.clients.len()));
-        }
-        let mut limit = usize::MAX;
-        for settings in self.all_settings() {
-            settings.check().map_err(|error| error.to_string())?;
-            limit = limit.min(settings.limits.packet_bytes);
-            // Connections that broke are open at the broker for a while beside the new ones.
-            if settings.limits.connections < 4 * self.clients.len() {
-                let (most, clients) = (settings.limits.connections, self.clients.len());
-                return Err(format!(
-                    "limits.connections is {most}, too few for {clients} clients that come back after every break"
-                ));
-            }
-        }
-        for (index, client) in self.clients.iter().enumerate() {
-            if self.clients[..index].iter().any(|other| other.id == client.id) {
-                return Err(format!("two clients are called {:?}", client.id));
-            }
-            if client.id.is_empty() {
-                return Err("a client has no id".to_owned());
-            }
-            for operation in &client.operations {
-                if let Err(rule) = operation.action.check(limit) {
-                    let at_us = operation.at_us;
-                    return Err(format!("client {:?}, operation at {at_us} µs: {rule}", client.id));
-                }
-            }
-        }
-        if self.operations() > OPERATIONS_MAX {
-            return Err(format!("{} operations; {OPERATIONS_MAX} are possible", self.operations()));
-        }
-        let unknown = |fault: &&Fault| fault.client().is_some_and(|client| client >= self.clients.len());
-        match self.faults.iter().find(unknown) {
-            Some(fault) => Err(format!("there is no such client: {fault:?}")),
-            None => Ok(()),
         }
     }
 
@@ -494,38 +465,6 @@ impl Scenario {
             matches!(fault, Fault::DiskFull { .. } | Fault::SlowDisk { .. } | Fault::Pause { .. })
         };
         self.faults.iter().any(slow)
-    }
-}
-
-impl Action {
-    /// The rule that a client would break by it, if it breaks one. `packet_bytes` is the broker's limit.
-    fn check(&self, packet_bytes: usize) -> Result<(), String> {
-        let qos_is_one = |qos: u8| if qos <= 2 { Ok(()) } else { Err("qos is 0, 1 or 2".to_owned()) };
-        let filter_is_one = |filter: &str| match TopicFilter::new(filter) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(format!("{filter:?} is no topic filter")),
-        };
-        match self {
-            Action::Publish { topic, size, qos, .. } => {
-                let bytes = *size as usize + topic.len() + 16;
-                if topic.is_empty() || topic.contains(['+', '#']) {
-                    return Err(format!("{topic:?} is no topic to publish to"));
-                }
-                if bytes > packet_bytes {
-                    return Err(format!("{bytes} bytes; limits.packet_bytes is {packet_bytes}"));
-                }
-                qos_is_one(*qos)
-            }
-            Action::Subscribe { filter, qos, more } => {
-                let all =
-                    std::iter::once((filter, qos)).chain(more.iter().map(|(filter, qos)| (filter, qos)));
-                all.into_iter().try_for_each(|(filter, qos)| filter_is_one(filter).and(qos_is_one(*qos)))
-            }
-            Action::Unsubscribe { filter, more } => {
-                std::iter::once(filter).chain(more).try_for_each(|filter| filter_is_one(filter))
-            }
-            _ => Ok(()),
-        }
     }
 }
 

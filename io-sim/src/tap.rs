@@ -1,10 +1,12 @@
 //! Reads packets off a stream as it leaves the broker: enough of MQTT's framing to tell what each promises, wherever
 //! the bytes are cut.
 
+use crate::codec::Version;
+use crate::payload::{self, MessageKey};
 use std::fmt;
 
-/// Bytes of a packet that are kept: all of what a broker sends, payloads and long topics aside.
-const KEPT_MAX: usize = 64;
+/// Bytes of a packet that are kept: all of what a broker sends, long topics and all but the beginning of payloads aside.
+const KEPT_MAX: usize = 128;
 
 /// What leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +14,7 @@ pub(crate) enum Leaving {
     /// CONNACK with return code 0.
     Accepted { present: bool },
     /// A message with this packet id, QoS 1 or 2.
-    Publish { qos: u8, packet_id: u16 },
+    Publish(Message),
     /// PUBACK.
     PubAck(u16),
     /// PUBREC.
@@ -27,12 +29,24 @@ pub(crate) enum Leaving {
     UnsubAck(u16),
 }
 
+/// A message that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) qos: u8,
+    pub(crate) packet_id: u16,
+    pub(crate) dup: bool,
+    /// Whose it is, if its payload says so near its beginning.
+    pub(crate) key: Option<MessageKey>,
+    /// Seconds until it expires, if it says so.
+    pub(crate) expiry_s: Option<u32>,
+}
+
 impl fmt::Display for Leaving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Leaving::Accepted { present: true } => write!(f, "CONNACK (the session was there)"),
             Leaving::Accepted { present: false } => write!(f, "CONNACK (no session was there)"),
-            Leaving::Publish { qos, packet_id } => {
+            Leaving::Publish(Message { qos, packet_id, .. }) => {
                 write!(f, "PUBLISH with QoS {qos} and packet id {packet_id}")
             }
             Leaving::PubAck(id) => write!(f, "PUBACK {id}"),
@@ -46,8 +60,8 @@ impl fmt::Display for Leaving {
 }
 
 /// Where in the stream we are.
-#[derive(Default)]
 pub(crate) struct Tap {
+    version: Version,
     state: State,
     /// The first bytes of the packet's body.
     body: Vec<u8>,
@@ -71,7 +85,17 @@ enum State {
     },
 }
 
+impl Default for Tap {
+    fn default() -> Self {
+        Tap::new(Version::V3)
+    }
+}
+
 impl Tap {
+    pub(crate) fn new(version: Version) -> Tap {
+        Tap { version, state: State::default(), body: Vec::new(), id: [0; 2] }
+    }
+
     /// Takes the next bytes; calls `leaves` with every packet that ends in them.
     pub(crate) fn take(&mut self, bytes: &[u8], mut leaves: impl FnMut(Leaving)) {
         let mut at = 0;
@@ -120,19 +144,54 @@ impl Tap {
         }
     }
 
+    /// Bytes of the properties behind a packet id, with their length, which takes one byte here.
+    fn properties(&self) -> usize {
+        match self.version {
+            Version::V3 => 0,
+            Version::V5 => 1 + usize::from(self.body[2]),
+        }
+    }
+
+    fn message(&self, first: u8, qos: u8) -> Leaving {
+        let topic_bytes = usize::from(u16::from_be_bytes([self.body[0], self.body[1]]));
+        let mut rest = self.body.get(2 + topic_bytes + 2..).unwrap_or_default();
+        let mut expiry_s = None;
+        if self.version == Version::V5 && !rest.is_empty() {
+            let length = 1 + usize::from(rest[0]); // one byte here
+            let mut properties = rest.get(1..length).unwrap_or_default();
+            while let [identifier, value @ ..] = properties {
+                let length = match identifier {
+                    2 if value.len() >= 4 => {
+                        expiry_s = Some(u32::from_be_bytes([value[0], value[1], value[2], value[3]]));
+                        4
+                    }
+                    0x23 => 2,
+                    0x0b => 1 + value.iter().take_while(|byte| **byte >= 0x80).count(),
+                    _ => value.len(),
+                };
+                properties = value.get(length..).unwrap_or_default();
+            }
+            rest = rest.get(length..).unwrap_or_default();
+        }
+        let (packet_id, dup) = (u16::from_be_bytes(self.id), first & 8 != 0);
+        Leaving::Publish(Message { qos, packet_id, dup, key: payload::name(rest), expiry_s })
+    }
+
     fn leaving(&self, first: u8) -> Option<Leaving> {
         let id = u16::from_be_bytes([*self.body.first()?, *self.body.get(1)?]);
         match first >> 4 {
             2 if self.body[1] == 0 => Some(Leaving::Accepted { present: self.body[0] == 1 }),
             3 => {
                 let qos = first >> 1 & 3;
-                (qos > 0).then(|| Leaving::Publish { qos, packet_id: u16::from_be_bytes(self.id) })
+                (qos > 0).then(|| self.message(first, qos))
             }
+            // What refuses promises nothing.
+            4 | 5 if self.body.get(2).is_some_and(|reason| *reason >= 0x80) => None,
             4 => Some(Leaving::PubAck(id)),
             5 => Some(Leaving::PubRec(id)),
             6 => Some(Leaving::PubRel(id)),
             7 => Some(Leaving::PubComp(id)),
-            9 => Some(Leaving::SubAck(id, self.body[2..].to_vec())),
+            9 => Some(Leaving::SubAck(id, self.body[2 + self.properties()..].to_vec())),
             11 => Some(Leaving::UnsubAck(id)),
             _ => None,
         }
@@ -142,6 +201,30 @@ impl Tap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Were it to fail, answers to clients of MQTT 5 would leave unchecked, or refusals be taken for promises.
+    #[test]
+    fn reasons_and_properties_of_mqtt_5_are_understood() {
+        let stream =
+            [0x40, 3, 0, 7, 0x10, 0x50, 3, 0, 8, 0x97, 0x90, 5, 0, 3, 0, 1, 0x97, 0xb0, 4, 0, 4, 0, 0x11];
+        let mut found = Vec::new();
+        Tap::new(Version::V5).take(&stream, |leaving| found.push(leaving));
+        let expected = [Leaving::PubAck(7), Leaving::SubAck(3, vec![1, 0x97]), Leaving::UnsubAck(4)];
+        assert_eq!(found, expected);
+    }
+
+    /// Were it to fail, what has expired would leave unchecked.
+    #[test]
+    fn a_message_of_mqtt_5_says_whose_it_is_and_when_it_expires() {
+        let key = MessageKey { publisher: 1, sequence: 2 };
+        let mut body = vec![0, 1, b'a', 0, 7, 10, 0x0b, 5, 0x23, 0, 3, 2, 0, 0, 0, 9];
+        body.extend(payload::build(key, 30));
+        let mut found = Vec::new();
+        let stream = [&[0x3a, body.len() as u8], &body[..]].concat();
+        Tap::new(Version::V5).take(&stream, |leaving| found.push(leaving));
+        let (key, expiry_s) = (Some(key), Some(9));
+        assert_eq!(found, [Leaving::Publish(Message { qos: 1, packet_id: 7, dup: true, key, expiry_s })]);
+    }
 
     /// Were it to fail, answers would leave unchecked.
     #[test]
@@ -157,7 +240,7 @@ mod tests {
             let expected = [
                 Leaving::Accepted { present: true },
                 Leaving::PubAck(0x102),
-                Leaving::Publish { qos: 1, packet_id: 0x708 },
+                Leaving::Publish(Message { qos: 1, packet_id: 0x708, dup: false, key: None, expiry_s: None }),
                 Leaving::PubRec(9),
                 Leaving::SubAck(3, vec![2, 0x80]),
             ];

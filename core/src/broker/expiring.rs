@@ -121,10 +121,19 @@ impl Broker {
         let since = session.filter(|session| session.durable && session.expiry != SessionExpiry::After(0));
         match since.and_then(|session| session.away_since) {
             Some(since) if delay_ms > 0 => {
+                reached!("will waits");
                 self.wills_due.insert((since.plus_ms(delay_ms), key.clone()));
             }
             _ => self.publish_will(key),
         }
+    }
+
+    /// The client is back in its session: its will is not published when its delay is over.
+    pub(crate) fn end_delay(&mut self, key: &ClientKey) {
+        if self.wills_due.iter().any(|(_, its)| its == key) {
+            reached!("delayed will void");
+        }
+        self.forget_delay(key);
     }
 
     /// The client's will is not published when its delay is over.
@@ -206,6 +215,7 @@ impl Broker {
     pub(crate) fn expire_entry(&mut self, queue: QueueId, position: QueuePosition) {
         let Some(found) = self.state.queue(queue).filter(|queue| position >= queue.sent_to()) else { return };
         let Some(entry) = found.find(position).filter(|entry| entry.stage == Stage::Queued) else { return };
+        reached!("expired in a session's queue");
         self.settle_entry(queue, position);
         self.counters.expired += 1;
         let (message, reason) = (Some(entry.message), DropReason::Expired);
@@ -218,6 +228,7 @@ impl Broker {
         if found.is_none_or(|found| found.message != message) {
             return;
         }
+        reached!("retained message expired");
         let vhost = self.state.vhosts[vhost].name.clone();
         self.commit(Record::RetainedExpired { vhost, topic: topic.into(), message });
         self.counters.expired += 1;

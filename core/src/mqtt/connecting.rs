@@ -306,7 +306,7 @@ impl Broker {
             return known;
         }
         self.forget_away(id);
-        self.forget_delay(&key);
+        self.end_delay(&key);
         let session = self.state.session(id).expect("it was just found");
         let next = self.state.queue(session.queue).expect("a session owns a queue").next();
         let horizon = next.plus(self.settings.limits.horizon_block);

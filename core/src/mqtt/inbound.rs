@@ -93,10 +93,9 @@ impl Broker {
         if publish.delivery == Delivery::AtMostOnce {
             return true;
         }
-        let most = self.settings.limits.received_ids;
         let Some(terms) = self.connections.get_mut(&id).and_then(|c| c.terms_mut()) else { return true };
         terms.unacknowledged += 1;
-        let within = terms.unacknowledged <= most;
+        let within = terms.unacknowledged <= terms.unacknowledged_maximum;
         if !within {
             self.violated(id, Violation::ReceiveMaximum);
         }
@@ -133,7 +132,10 @@ impl Broker {
         if !self.topic_is_within_limits(id, publish.name()) {
             return false;
         }
-        if let Delivery::ExactlyOnce(packet_id) = publish.delivery {
+        // A client of MQTT 5 keeps to Receive Maximum, which does not count what it released before it came back.
+        if let Delivery::ExactlyOnce(packet_id) = publish.delivery
+            && self.level_of(id) != ProtocolLevel::V5
+        {
             let received = &self.state.session(session).expect("a client has a session").received;
             let most = self.settings.limits.received_ids;
             if received.len() >= most && !received.contains_key(&packet_id) {

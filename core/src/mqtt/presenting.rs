@@ -3,6 +3,7 @@
 use super::packet::publish::{self, Delivery, ToSubscriber};
 use crate::amqp::bridge;
 use crate::connection::Connection;
+use crate::marks::reached;
 use crate::message::{Message, Origin};
 use crate::time::WallTime;
 use alloc::borrow::Cow;
@@ -86,7 +87,13 @@ impl Connection {
         let room = says.packet_bytes(topic, delivery, body.len()) + 8 <= terms.maximum_packet_bytes;
         let alias = if room { terms.alias_of(message.topic) } else { None };
         says.topic_alias = alias.map(|(alias, _)| alias);
-        let name = if alias.is_some_and(|(_, known)| known) { &[] } else { topic };
+        let name = match alias {
+            Some((_, true)) => {
+                reached!("topic alias given");
+                &[]
+            }
+            Some((_, false)) | None => topic,
+        };
         self.send.write(topic.len() + forwarded.len() + body.len() + 32, |out| {
             publish::put_header_v5(out, name, delivery, dup, retain, &says, body.len());
         });

@@ -16,6 +16,8 @@ pub struct Terms {
     pub wants_problem_information: bool,
     /// QoS 1 and 2 messages of the client that are not acknowledged to the end.
     pub unacknowledged: usize,
+    /// The most that there may be of them: what CONNACK said, whatever the setting is since. [MQTT-3.3.4-7]
+    pub unacknowledged_maximum: usize,
     /// What the client's aliases stand for. [MQTT-3.3.2-7]
     aliases_in: BTreeMap<u16, Arc<str>>,
     aliases_in_maximum: u16,
@@ -32,6 +34,7 @@ impl Terms {
             maximum_packet_bytes: usize::try_from(asked.maximum_packet_bytes).unwrap_or(usize::MAX),
             wants_problem_information: asked.wants_problem_information,
             unacknowledged: 0,
+            unacknowledged_maximum: taken_at_once(limits).into(),
             aliases_in: BTreeMap::new(),
             aliases_in_maximum: aliases(limits),
             aliases_out: BTreeMap::new(),
@@ -73,11 +76,15 @@ fn aliases(limits: &Limits) -> u16 {
     u16::try_from(limits.topic_aliases).unwrap_or(u16::MAX)
 }
 
+fn taken_at_once(limits: &Limits) -> u16 {
+    u16::try_from(limits.received_ids).unwrap_or(u16::MAX)
+}
+
 /// What CONNACK says of the broker's limits.
 pub(super) fn of_broker(limits: &Limits) -> connack::Terms<'static> {
     let bytes = u32::try_from(limits.packet_bytes).unwrap_or(u32::MAX);
     connack::Terms {
-        receive_maximum: u16::try_from(limits.received_ids).unwrap_or(u16::MAX),
+        receive_maximum: taken_at_once(limits),
         maximum_packet_bytes: Some(bytes),
         topic_alias_maximum: aliases(limits),
         ..connack::Terms::default()

@@ -97,7 +97,12 @@ impl Broker {
         }
         let queue = self.state.queue_mut(attachment.queue).expect("an attached session has a queue");
         queue.forget_pushes(durable);
-        let Some(entry) = queue.first_from(attachment.cursor) else { return Next::Nothing };
+        let Some(entry) = queue.first_from(attachment.cursor) else {
+            // What is gone without having been sent does not wait any more: a group counts on that.
+            let next = queue.next();
+            self.attachments.get_mut(&session).expect("it was just there").cursor = next;
+            return Next::Nothing;
+        };
         let recorded = queue.recorded_by(&entry);
         let redelivered = entry.position < queue.sent_to();
         if entry.position.0 >= PACKET_IDS && entry.position.0 - queue.durable_front(durable).0 >= PACKET_IDS {

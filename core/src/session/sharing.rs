@@ -19,6 +19,7 @@ use crate::durable::record::{
 };
 use crate::event::{DropReason, Event};
 use crate::ids::{Lsn, QueueId, QueuePosition, SessionId};
+use crate::marks::reached;
 use crate::message::Message;
 use crate::mqtt::packet::QoS;
 use crate::mqtt::presenting::Outgoing;
@@ -69,9 +70,12 @@ impl Broker {
         let (durable, vhost) = (session.durable, session.key.vhost.clone());
         let key = ClientKey::of_group(&vhost, &granted.filter);
         let found = self.state.session_of(&key);
+        // What its members have been granted so far holds for one that takes its place as well. [MQTT-4.8.2-3]
+        let known = found.and_then(|id| self.state.session(id)?.subscriptions.get(filter.as_str()).copied());
         let too_weak = found.filter(|id| durable && !self.state.is_durable_session(*id));
         let left = too_weak.map_or(Vec::new(), |id| self.entries_of_group(id));
         if let Some(id) = too_weak {
+            reached!("group turned durable");
             self.remove_session(id);
         }
         let (group, wait) = match found.filter(|_| too_weak.is_none()) {
@@ -81,9 +85,8 @@ impl Broker {
         if let Some(id) = too_weak {
             self.sharing.replaced.insert(id, group);
         }
-        let known = self.state.session(group).and_then(|group| group.subscriptions.get(filter.as_str()));
         let qos = granted.subscription.qos.max(known.map_or(QoS::AtMostOnce, |known| known.qos));
-        if known.is_some_and(|known| known.qos == qos) {
+        if too_weak.is_none() && known.is_some_and(|known| known.qos == qos) {
             return wait;
         }
         let subscription = Subscription { retain_as_published: true, ..Subscription::of_qos(qos) };
@@ -237,6 +240,7 @@ impl Broker {
             let Some(entry) = self.next_of_group(group) else { return };
             let qos = entry.delivery.qos;
             let Some(member) = self.next_member(group, qos) else {
+                reached!("group waits");
                 self.sharing.waiting.insert(group);
                 return;
             };
@@ -275,6 +279,7 @@ impl Broker {
         let from = moves.then_some((queue, entry.position));
         self.commit(Record::Moved { from, message: entry.message, to: recipient });
         if !moves {
+            reached!("lent to a clean member");
             self.sharing.borrowed.insert((to, position), (group, entry.position));
             self.sharing.groups.entry(group).or_default().lent.insert(entry.position);
             // What may have been sent neither expires nor is dropped.
@@ -402,6 +407,7 @@ impl Broker {
             };
             let stays = entry.delivery.qos == QoS::ExactlyOnce && position < sent_to;
             if !stays {
+                reached!("back to its group");
                 self.give_entry_back(queue_id, &entry, group);
             }
         }

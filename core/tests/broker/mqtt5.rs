@@ -5,6 +5,7 @@ use crate::support::disk::Survival;
 use crate::support::packets::*;
 use crate::support::{Run, settings};
 use std::collections::BTreeSet;
+use vowmq_core::input::Input;
 
 /// CONNECT of MQTT 5 with a session that stays so many seconds, and perhaps a will.
 fn connect_5(client: &str, clean: bool, expiry_s: u32, will: Option<(u32, &str)>) -> Vec<u8> {
@@ -234,4 +235,57 @@ fn what_nobody_fetches_in_time_is_freed() {
         assert!(payloads(&mut run, away).is_empty());
         assert_eq!(run.broker.statistics().expired, 3, "two in the queue, one retained");
     }
+}
+
+#[test]
+fn a_receive_maximum_that_was_announced_holds_until_the_connection_ends() {
+    // Broken: a client that keeps to what its CONNACK said is disconnected because the operator has lowered the limit.
+    let mut run = Run::new();
+    let (publisher, _) = accepted_5(&mut run, &connect_5("publisher", false, u32::MAX, None));
+    let mut lower = settings();
+    lower.limits.received_ids = 1;
+    run.input(Input::Reload(Box::new(lower)));
+    run.turn();
+    let message = |id: u16| packet(0x34, &[&[0, 1, b't'], &id.to_be_bytes()[..], &[0, b'x']].concat());
+    for id in 1..=3 {
+        run.send(publisher, &message(id));
+    }
+    assert!(run.closed(publisher).is_none(), "it was told that it may have so many");
+    // Nor does what was received on an earlier connection count on the next one.
+    let mut run = run.power_cut_with(Survival::Everything, lower);
+    let (publisher, present) = accepted_5(&mut run, &connect_5("publisher", false, u32::MAX, None));
+    assert!(present);
+    run.send(publisher, &message(4));
+    assert!(run.closed(publisher).is_none(), "nothing of it is unacknowledged here");
+}
+
+#[test]
+fn a_group_that_turns_durable_keeps_the_qos_of_its_members() {
+    // Broken: a member that was granted QoS 2 gets QoS 1, because one with QoS 1 has made the group durable.
+    let mut run = Run::new();
+    let exact = member(&mut run, "exact", true, 2);
+    let _durable = member(&mut run, "durable", false, 1);
+    publish_many(&mut run, "t", 2, 4);
+    let levels: Vec<u8> = messages(&mut run, exact).iter().map(|got| got.qos).collect();
+    assert!(!levels.is_empty() && levels.iter().all(|qos| *qos == 2), "{levels:?}");
+}
+
+#[test]
+fn a_member_whose_messages_expired_has_room_for_others() {
+    // Broken: what was given to a member and expired before it was sent fills its window for ever; its group stands still.
+    let mut narrow = settings();
+    narrow.limits.inflight = 3;
+    let mut run = Run::with(narrow);
+    let member = member(&mut run, "member", false, 2);
+    let (publisher, _) = accepted_5(&mut run, &connect_5("publisher", false, u32::MAX, None));
+    let brief =
+        |id: u16| packet(0x34, &[&[0, 1, b't'], &id.to_be_bytes()[..], &[5, 2, 0, 0, 0, 1, b'x']].concat());
+    run.hold_disk = true;
+    (1..=3).for_each(|id| run.send(publisher, &brief(id)));
+    run.pass_ms(2000);
+    run.hold_disk = false;
+    run.release_disk();
+    assert_eq!(payloads(&mut run, member), Vec::<Vec<u8>>::new(), "they are of no use any more");
+    let all = publish_many(&mut run, "t", 2, 3);
+    assert_eq!(numbers(payloads(&mut run, member)), all);
 }

@@ -157,7 +157,7 @@ impl Bridged {
     }
 
     fn write(&mut self, packet: &Packet) {
-        crate::codec::write(packet, &mut self.out);
+        crate::codec::write_plainly(packet, &mut self.out);
     }
 }
 

@@ -1,16 +1,18 @@
 //! What a client does with what it receives.
 
+use super::agreement::Agreement;
 use super::session::{Answer, Came, Request, Todo};
-use super::{Client, Context, Link, PATIENCE_US, describe};
+use super::{Client, Context, Link, PATIENCE_US};
+use crate::codec::{self, Answer as Ack, Codes, ConnAck, Packet, Publish, Reason, Verdict, Version};
 use crate::happening::Timer;
 use crate::model::Delivery;
 use crate::outcome::Checker;
 use bytes::Bytes;
-use mqttbytes::QoS;
-use mqttbytes::v4::{
-    ConnAck, ConnectReturnCode, Packet, PubAck, PubComp, PubRec, PubRel, Publish, SubAck, SubscribeReasonCode,
-};
 use vowmq_core::ids::ConnectionId;
+
+/// Reasons for which a broker may end the connection of a client that keeps the rules: a bound, the end of the process, a
+/// silence, another connection (MQTT 5 §3.14.2.1).
+const GOODBYES: [u8; 5] = [0x89, 0x8b, 0x8d, 0x8e, 0x97];
 
 /// Larger packets no broker of a simulation has a reason to send.
 const PACKET_BYTES_MAX: usize = 1 << 20;
@@ -23,11 +25,11 @@ impl Client {
         }
         self.buffer.extend_from_slice(bytes);
         while self.connection() == Some(connection) && !self.buffer.is_empty() {
-            match mqttbytes::v4::read(&mut self.buffer, PACKET_BYTES_MAX) {
-                Ok(packet) => self.packet_received(around, packet),
-                Err(mqttbytes::Error::InsufficientBytes(_)) => break,
+            match codec::read(self.program.version(), &mut self.buffer, PACKET_BYTES_MAX) {
+                Ok(Some(packet)) => self.packet_received(around, packet),
+                Ok(None) => break,
                 Err(error) => {
-                    self.fail(around, Checker::Codec, &format!("what came is not MQTT: {error:?}"));
+                    self.fail(around, Checker::Codec, &format!("what came is not MQTT: {error}"));
                     return;
                 }
             }
@@ -36,32 +38,41 @@ impl Client {
     }
 
     fn packet_received(&mut self, around: &mut Context<'_>, packet: Packet) {
-        around
-            .trace
-            .line("receives", &[self.index as u64], || format!("{}: {}", self.program.id, describe(&packet)));
+        around.trace.line("receives", &[self.index as u64], || format!("{}: {packet}", self.program.id));
         let handshake = matches!(self.link, Link::Handshake { .. });
         match packet {
             Packet::ConnAck(connack) if handshake => self.connack_received(around, &connack),
             _ if handshake => {
                 self.fail(around, Checker::Protocol, "the first packet is no CONNACK ([MQTT-3.2.0-1])")
             }
-            Packet::Publish(publish) => self.publish_received(around, &publish),
-            Packet::PubAck(PubAck { pkid }) => self.answered(around, pkid, QoS::AtLeastOnce),
-            Packet::PubRec(PubRec { pkid }) => self.pubrec_received(around, pkid),
-            Packet::PubRel(PubRel { pkid }) => {
-                let came = self.session.incoming.remove(&pkid).flatten();
-                self.answer_later(around, Answer::Complete(pkid, came));
+            _ if self.dismissed => {
+                self.fail(around, Checker::Protocol, "a packet after DISCONNECT ([MQTT-3.14.4-1])");
             }
-            Packet::PubComp(PubComp { pkid }) => self.answered(around, pkid, QoS::ExactlyOnce),
+            Packet::Publish(mut publish) => match self.agreement.resolve(&mut publish) {
+                Ok(()) => self.publish_received(around, &publish),
+                Err(rule) => self.fail(around, Checker::Protocol, &format!("it is sent {rule}")),
+            },
+            Packet::PubAck(ack) => self.answered(around, ack, 1),
+            Packet::PubRec(ack) => self.pubrec_received(around, ack),
+            Packet::PubRel(Ack { packet_id, .. }) => {
+                let came = self.session.incoming.remove(&packet_id).flatten();
+                self.answer_later(around, Answer::Complete(packet_id, came));
+            }
+            Packet::PubComp(ack) => self.answered(around, ack, 2),
             Packet::SubAck(suback) => self.suback_received(around, &suback),
-            Packet::UnsubAck(unsuback) => self.unsuback_received(around, unsuback.pkid),
+            Packet::UnsubAck(unsuback) => self.unsuback_received(around, &unsuback),
             Packet::PingResp => {}
+            Packet::Disconnect(disconnect)
+                if self.program.version() == Version::V5 && GOODBYES.contains(&disconnect.code) =>
+            {
+                self.dismissed = true;
+            }
             Packet::ConnAck(_)
             | Packet::Connect(_)
             | Packet::Subscribe(_)
             | Packet::Unsubscribe(_)
             | Packet::PingReq
-            | Packet::Disconnect => {
+            | Packet::Disconnect(_) => {
                 self.fail(around, Checker::Protocol, &format!("no broker may send this here: {packet:?}"));
             }
         }
@@ -69,28 +80,31 @@ impl Client {
 
     fn connack_received(&mut self, around: &mut Context<'_>, connack: &ConnAck) {
         let Link::Handshake { connection, clean } = self.link else { return };
-        if connack.code != ConnectReturnCode::Success {
-            if connack.code != ConnectReturnCode::ServiceUnavailable || !around.model.allows_refusals() {
+        if connack.verdict != Verdict::Accepted {
+            if connack.verdict != Verdict::Unavailable || !around.model.allows_refusals() {
                 self.fail(around, Checker::Protocol, &format!("its CONNECT is refused: {connack:?}"));
             }
             return;
         }
         self.link = Link::Up { connection, clean };
+        if let Some(asks) = &self.program.mqtt5 {
+            self.agreement = Agreement::new(connack.terms, asks.aliases, asks.topic_alias_maximum);
+        }
         if self.program.hasty_percent > 0 {
             self.patient_until = around.now + self.draws.below(PATIENCE_US);
         }
         around.model.connect_accepted(self.index, self.attempts - 1);
-        around.model.connected(self.index, clean, connack.session_present);
+        around.model.connected(self.index, clean, connack.present);
         if clean {
             self.afresh = false;
         }
-        if connack.session_present && around.model.is_in_doubt(self.index) {
+        if connack.present && around.model.is_in_doubt(self.index) {
             // Its session may have expired and a CONNECT without answer have begun another: it cannot tell what
             // the broker knows, so it begins anew.
             self.afresh = true;
             return self.take_over(around);
         }
-        if connack.session_present && !clean {
+        if connack.present && !clean {
             self.resume(around);
         } else {
             self.session.start_afresh(around.model, false);
@@ -102,21 +116,21 @@ impl Client {
 
     fn publish_received(&mut self, around: &mut Context<'_>, publish: &Publish) {
         around.counts.deliveries += 1;
-        let fresh = publish.qos != QoS::ExactlyOnce || !self.session.incoming.contains_key(&publish.pkid);
+        let fresh = publish.qos != 2 || !self.session.incoming.contains_key(&publish.packet_id);
         let key = around.model.delivered(&Delivery {
             client: self.index,
             attempt: self.attempts - 1,
             topic: &publish.topic,
             payload: &publish.payload,
-            qos: publish.qos as u8,
+            qos: publish.qos,
             retain: publish.retain,
             dup: publish.dup,
-            packet_id: publish.pkid,
+            packet_id: publish.packet_id,
             fresh,
         });
         let came = key.map(|key| Came { key, retained: publish.retain });
-        let id = publish.pkid;
-        if publish.qos == QoS::AtMostOnce {
+        let id = publish.packet_id;
+        if publish.qos == 0 {
             if publish.dup {
                 self.fail(around, Checker::Protocol, "a QoS 0 message carries DUP ([MQTT-3.3.1-2])");
             }
@@ -128,7 +142,7 @@ impl Client {
             self.fail(around, Checker::PacketId, &format!("packet id {id} is in use on this connection"));
         }
         around.model.in_flight(self.index, self.session.open_ids.len());
-        if publish.qos == QoS::AtLeastOnce {
+        if publish.qos == 1 {
             self.answer_later(around, Answer::Ack(id, came));
             return;
         }
@@ -142,9 +156,10 @@ impl Client {
         self.answer_later(around, Answer::Received(id));
     }
 
-    fn pubrec_received(&mut self, around: &mut Context<'_>, id: u16) {
-        let found = self.session.outgoing.iter_mut().find(|outgoing| outgoing.packet_id == id);
-        let Some(outgoing) = found.filter(|outgoing| outgoing.publish.qos == QoS::ExactlyOnce) else {
+    fn pubrec_received(&mut self, around: &mut Context<'_>, ack: Ack) {
+        let id = ack.packet_id;
+        let found = self.session.outgoing.iter().position(|outgoing| outgoing.packet_id == id);
+        let Some(at) = found.filter(|at| self.session.outgoing[*at].publish.qos == 2) else {
             self.fail(
                 around,
                 Checker::Protocol,
@@ -152,18 +167,23 @@ impl Client {
             );
             return;
         };
+        if ack.reason.refuses() {
+            return self.message_refused(around, at, ack);
+        }
+        let outgoing = &mut self.session.outgoing[at];
         if outgoing.released {
             *self.session.repeated.entry(id).or_default() += 1;
         } else {
             outgoing.released = true;
             let (key, first, write) = (outgoing.key, outgoing.first, outgoing.write);
-            self.message_acked(around, key, first, write);
+            self.message_acked(around, (key, ack.reason), first, write);
         }
         self.release(around, id);
     }
 
     /// PUBACK or PUBCOMP: the message is seen through.
-    fn answered(&mut self, around: &mut Context<'_>, id: u16, qos: QoS) {
+    fn answered(&mut self, around: &mut Context<'_>, ack: Ack, qos: u8) {
+        let id = ack.packet_id;
         let at = self.session.outgoing.iter().position(|outgoing| outgoing.packet_id == id);
         let Some(at) = at else {
             match self.session.repeated.get_mut(&id) {
@@ -180,50 +200,65 @@ impl Client {
             return;
         };
         let outgoing = &self.session.outgoing[at];
-        if outgoing.publish.qos != qos || (qos == QoS::ExactlyOnce && !outgoing.released) {
+        if outgoing.publish.qos != qos || (qos == 2 && !outgoing.released) {
             self.fail(around, Checker::Protocol, &format!("the wrong answer for packet id {id}"));
             return;
         }
-        let outgoing = self.session.outgoing.remove(at).expect("just found");
-        if qos == QoS::AtLeastOnce {
-            self.message_acked(around, outgoing.key, outgoing.first, outgoing.write);
+        if qos == 1 && ack.reason.refuses() {
+            return self.message_refused(around, at, ack);
         }
+        let outgoing = self.session.outgoing.remove(at).expect("just found");
+        if qos == 1 {
+            self.message_acked(around, (outgoing.key, ack.reason), outgoing.first, outgoing.write);
+        }
+    }
+
+    /// The broker does not take a message: its packet id is free, and nothing more comes of it ([MQTT-4.3.3-4] of MQTT 5).
+    fn message_refused(&mut self, around: &mut Context<'_>, at: usize, ack: Ack) {
+        let outgoing = self.session.outgoing.remove(at).expect("just found");
+        if ack.reason != Reason::QuotaExceeded || !around.model.has_bounded_queues() {
+            self.fail(around, Checker::Protocol, &format!("its message is refused: {ack:?}"));
+        }
+        around.model.publish_refused(outgoing.key);
     }
 
     fn message_acked(
         &mut self,
         around: &mut Context<'_>,
-        key: crate::payload::MessageKey,
+        (key, reason): (crate::payload::MessageKey, Reason),
         first: bool,
         write: u64,
     ) {
+        if reason == Reason::NobodyHears {
+            around.model.nobody_hears(key);
+        }
         around.model.publish_acked(key);
         if first && around.model.proves_disk(key) {
             around.model.settlements_proven(self.index, write);
         }
     }
 
-    fn suback_received(&mut self, around: &mut Context<'_>, suback: &SubAck) {
-        let request = self.take_request(suback.pkid);
+    fn suback_received(&mut self, around: &mut Context<'_>, suback: &Codes) {
+        let request = self.take_request(suback.packet_id);
         let Some(Request { tickets, todo: Todo::Subscribe { filters }, .. }) = request else {
             self.fail(
                 around,
                 Checker::Protocol,
-                &format!("SUBACK for packet id {}, which it does not use", suback.pkid),
+                &format!("SUBACK for packet id {}, which it does not use", suback.packet_id),
             );
             return;
         };
-        if suback.return_codes.len() != filters.len() {
+        if suback.codes.len() != filters.len() {
             let text =
                 format!("it asks for {} subscriptions and gets {suback:?} ([MQTT-3.8.4-5])", filters.len());
             return self.fail(around, Checker::Protocol, &text);
         }
-        for (((filter, qos), ticket), code) in filters.into_iter().zip(tickets).zip(&suback.return_codes) {
+        for (((filter, qos), ticket), code) in filters.into_iter().zip(tickets).zip(&suback.codes) {
             match code {
-                SubscribeReasonCode::Success(granted) if *granted as u8 <= qos => {
-                    around.model.request_acked(self.index, &filter, ticket, Some(*granted as u8));
+                Ok(granted) if *granted <= qos => {
+                    around.model.request_acked(self.index, &filter, ticket, Some(*granted));
                 }
-                SubscribeReasonCode::Failure if around.model.allows_refusals() => {
+                Err(Reason::QuotaExceeded) if around.model.allows_refusals() => {
                     around.model.request_refused(self.index, &filter, ticket);
                     self.session.wanted.remove(&filter);
                 }
@@ -236,20 +271,20 @@ impl Client {
         }
     }
 
-    fn unsuback_received(&mut self, around: &mut Context<'_>, id: u16) {
-        match self.take_request(id) {
-            Some(Request { tickets, todo: Todo::Unsubscribe { filters }, .. }) => {
-                for (filter, ticket) in filters.iter().zip(tickets) {
-                    around.model.request_acked(self.index, filter, ticket, None);
-                }
-            }
-            Some(_) | None => {
-                self.fail(
-                    around,
-                    Checker::Protocol,
-                    &format!("UNSUBACK for packet id {id}, which it does not use"),
-                );
-            }
+    fn unsuback_received(&mut self, around: &mut Context<'_>, unsuback: &Codes) {
+        let request = self.take_request(unsuback.packet_id);
+        let Some(Request { tickets, todo: Todo::Unsubscribe { filters }, .. }) = request else {
+            let id = unsuback.packet_id;
+            let text = format!("UNSUBACK for packet id {id}, which it does not use");
+            return self.fail(around, Checker::Protocol, &text);
+        };
+        let of_mqtt_5 = self.program.version() == Version::V5;
+        let wrong = |code: &Result<u8, Reason>| matches!(code, Err(reason) if *reason != Reason::NotInUse);
+        if (of_mqtt_5 && unsuback.codes.len() != filters.len()) || unsuback.codes.iter().any(wrong) {
+            self.fail(around, Checker::Protocol, &format!("it gives up {filters:?} and gets {unsuback:?}"));
+        }
+        for (filter, ticket) in filters.iter().zip(tickets) {
+            around.model.request_acked(self.index, filter, ticket, None);
         }
     }
 
@@ -275,9 +310,9 @@ impl Client {
         let Link::Up { clean, .. } = self.link else { return };
         while let Some(answer) = self.session.answers.pop_front() {
             let (packet, settled) = match answer {
-                Answer::Ack(id, came) => (Packet::PubAck(PubAck::new(id)), Some((id, came))),
-                Answer::Received(id) => (Packet::PubRec(PubRec::new(id)), None),
-                Answer::Complete(id, came) => (Packet::PubComp(PubComp::new(id)), Some((id, came))),
+                Answer::Ack(id, came) => (Packet::PubAck(Ack::new(id)), Some((id, came))),
+                Answer::Received(id) => (Packet::PubRec(Ack::new(id)), None),
+                Answer::Complete(id, came) => (Packet::PubComp(Ack::new(id)), Some((id, came))),
             };
             self.write(around, &packet);
             let Some((id, came)) = settled else { continue };

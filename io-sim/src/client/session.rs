@@ -2,10 +2,9 @@
 //! it still wants to do.
 
 use super::{Client, Context};
+use crate::codec::{Answer as Ack, Packet, Publish, Subscribe, Unsubscribe, Version};
 use crate::model::Model;
 use crate::payload::{self, MessageKey};
-use mqttbytes::QoS;
-use mqttbytes::v4::{Packet, PubRec, PubRel, Publish, Subscribe, SubscribeFilter, Unsubscribe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The session as the client has it. It outlives connections, unless the session is clean.
@@ -41,7 +40,7 @@ pub(super) struct Came {
 /// What it wants to send.
 #[derive(Clone, Debug)]
 pub(super) enum Todo {
-    Publish { key: MessageKey, topic: String, qos: u8, retain: bool, size: u32 },
+    Publish { key: MessageKey, topic: String, qos: u8, retain: bool, size: u32, expiry_s: Option<u32> },
     Subscribe { filters: Vec<(String, u8)> },
     Unsubscribe { filters: Vec<String> },
 }
@@ -74,6 +73,8 @@ pub(super) struct Outgoing {
     /// The write that sent it last, and whether it was the first.
     pub(super) write: u64,
     pub(super) first: bool,
+    /// It was sent on the connection at hand, where the broker holds it against what it takes at once.
+    pub(super) here: bool,
 }
 
 /// An answer that is due.
@@ -108,17 +109,25 @@ impl Session {
         self.todo.push_back(todo);
     }
 
-    /// The next thing to do that the window allows.
-    pub(super) fn next_todo(&mut self) -> Option<Todo> {
+    /// The next thing to do that the window, and a broker that takes so many messages at once, allow.
+    pub(super) fn next_todo(&mut self, broker_takes: usize) -> Option<Todo> {
         let held = matches!(self.todo.front()?, Todo::Publish { qos: 1 | 2, .. })
-            && self.outgoing.len() >= self.window;
+            && self.outgoing.len() >= self.window.min(broker_takes);
         if held { None } else { self.todo.pop_front() }
+    }
+
+    /// The first message that was not sent again on this connection, if the broker takes another.
+    fn next_to_resume(&self, broker_takes: usize) -> Option<usize> {
+        let here = self.outgoing.iter().filter(|outgoing| outgoing.here).count();
+        let next = self.outgoing.iter().position(|outgoing| !outgoing.here && !outgoing.released);
+        next.filter(|_| here < broker_takes)
     }
 
     pub(super) fn connection_over(&mut self) {
         self.open_ids.clear();
         self.repeated.clear();
         self.answers.clear();
+        self.outgoing.iter_mut().for_each(|outgoing| outgoing.here = false);
     }
 
     /// The session is gone: so is what belonged to it. Subscriptions it wants, it asks for again.
@@ -192,19 +201,28 @@ impl Client {
     /// Sends something for the first time.
     pub(super) fn carry_out(&mut self, around: &mut Context<'_>, todo: Todo) {
         match todo {
-            Todo::Publish { key, topic, qos: level, retain, size } => {
+            Todo::Publish { key, topic, qos: level, retain, size, expiry_s } => {
                 let payload = if size == 0 { bytes::Bytes::new() } else { payload::build(key, size) };
-                let mut publish = Publish::from_bytes(topic, qos(level), payload);
-                publish.retain = retain;
+                let packet_id = if level == 0 { 0 } else { self.session.free_id() };
+                let publish = Publish {
+                    topic,
+                    payload,
+                    qos: level,
+                    packet_id,
+                    dup: false,
+                    retain,
+                    alias: None,
+                    expiry_s,
+                    identifiers: Vec::new(),
+                };
                 around.model.publish_sent(key, false);
+                self.write_publish(around, publish.clone());
                 if level == 0 {
-                    self.write(around, &Packet::Publish(publish));
                     return;
                 }
-                publish.pkid = self.session.free_id();
-                self.write(around, &Packet::Publish(publish.clone()));
-                let (packet_id, write) = (publish.pkid, self.session.writes);
-                let outgoing = Outgoing { packet_id, key, released: false, publish, write, first: true };
+                let write = self.session.writes;
+                let (released, first, here) = (false, true, true);
+                let outgoing = Outgoing { packet_id, key, released, publish, write, first, here };
                 self.session.outgoing.push_back(outgoing);
                 if level == 2 && self.repeats() {
                     self.send_again(around, self.session.outgoing.len() - 1, true);
@@ -227,14 +245,24 @@ impl Client {
         let received: Vec<u16> = self.session.incoming.keys().copied().collect();
         for id in received {
             if self.repeats() {
-                self.write(around, &Packet::PubRec(PubRec::new(id)));
+                self.write(around, &Packet::PubRec(Ack::new(id)));
             }
         }
         for index in 0..self.session.outgoing.len() {
-            self.send_again(around, index, false);
+            let next = self.session.next_to_resume(self.agreement.broker_takes);
+            if self.session.outgoing[index].released || next == Some(index) {
+                self.send_again(around, index, false);
+            }
         }
         for request in std::mem::take(&mut self.session.requests) {
             self.request(around, request.todo);
+        }
+    }
+
+    /// Sends again what was not sent on this connection, as far as the broker takes it ([MQTT-3.3.4-7] of MQTT 5).
+    pub(super) fn go_on_resuming(&mut self, around: &mut Context<'_>) {
+        while let Some(index) = self.session.next_to_resume(self.agreement.broker_takes) {
+            self.send_again(around, index, false);
         }
     }
 
@@ -248,7 +276,7 @@ impl Client {
             if outgoing.released {
                 continue;
             }
-            if outgoing.publish.qos == QoS::AtLeastOnce {
+            if outgoing.publish.qos == 1 {
                 *self.session.repeated.entry(outgoing.packet_id).or_default() += 1;
             }
             self.send_again(around, index, true);
@@ -263,23 +291,31 @@ impl Client {
             let packet_id = outgoing.packet_id;
             return self.release(around, packet_id);
         }
+        outgoing.here = true;
         around.model.publish_sent(outgoing.key, same_connection);
-        let packet = Packet::Publish(outgoing.publish.clone());
-        self.write(around, &packet);
+        let publish = outgoing.publish.clone();
+        self.write_publish(around, publish);
+    }
+
+    fn write_publish(&mut self, around: &mut Context<'_>, mut publish: Publish) {
+        self.agreement.shorten(&mut publish);
+        self.write(around, &Packet::Publish(publish));
     }
 
     /// PUBREL, now and then twice.
     pub(super) fn release(&mut self, around: &mut Context<'_>, packet_id: u16) {
-        self.write(around, &Packet::PubRel(PubRel::new(packet_id)));
+        self.write(around, &Packet::PubRel(Ack::new(packet_id)));
         if self.repeats() {
             *self.session.repeated.entry(packet_id).or_default() += 1;
-            self.write(around, &Packet::PubRel(PubRel::new(packet_id)));
+            self.write(around, &Packet::PubRel(Ack::new(packet_id)));
         }
     }
 
-    /// Whether it sends this packet twice.
+    /// Whether it sends this packet twice, which MQTT 5 does not allow ([MQTT-4.4.0-1]).
     fn repeats(&mut self) -> bool {
-        self.program.repeat_percent > 0 && self.draws.percent(self.program.repeat_percent)
+        self.program.version() == Version::V3
+            && self.program.repeat_percent > 0
+            && self.draws.percent(self.program.repeat_percent)
     }
 
     fn request(&mut self, around: &mut Context<'_>, request: Todo) {
@@ -287,16 +323,13 @@ impl Client {
         let model = &mut *around.model;
         let (packet, tickets) = match &request {
             Todo::Subscribe { filters } => {
-                let asked =
-                    filters.iter().map(|(filter, level)| SubscribeFilter::new(filter.clone(), qos(*level)));
-                let mut subscribe = Subscribe::new_many(asked);
-                subscribe.pkid = packet_id;
+                let subscribe = Subscribe { packet_id, filters: filters.clone() };
                 let sent =
                     |(filter, level): &(String, u8)| model.request_sent(self.index, filter, Some(*level));
                 (Packet::Subscribe(subscribe), filters.iter().map(sent).collect())
             }
             Todo::Unsubscribe { filters } => {
-                let unsubscribe = Unsubscribe { pkid: packet_id, topics: filters.clone() };
+                let unsubscribe = Unsubscribe { packet_id, filters: filters.clone() };
                 let sent = |filter: &String| model.request_sent(self.index, filter, None);
                 (Packet::Unsubscribe(unsubscribe), filters.iter().map(sent).collect())
             }
@@ -304,14 +337,5 @@ impl Client {
         };
         self.session.requests.push_back(Request { packet_id, tickets, todo: request });
         self.write(around, &packet);
-    }
-}
-
-/// The codec's word for a QoS.
-pub(super) fn qos(level: u8) -> QoS {
-    match level {
-        0 => QoS::AtMostOnce,
-        1 => QoS::AtLeastOnce,
-        _ => QoS::ExactlyOnce,
     }
 }

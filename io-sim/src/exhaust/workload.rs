@@ -98,7 +98,7 @@ fn clients() -> [ClientProgram; 2] {
     let at = |at_us, action| Operation { at_us, action };
     let subscribe = Action::Subscribe { filter: "t".to_owned(), qos: 2, more: Vec::new() };
     let subscriber = ClientProgram {
-        will: Some(Will { topic: "w".to_owned(), qos: 1, retain: false }),
+        will: Some(Will { topic: "w".to_owned(), qos: 1, retain: false, delay_s: 0 }),
         operations: vec![at(3_000, Action::Connect { clean: false }), at(6_000, subscribe)],
         ..client("subscriber")
     };
@@ -113,7 +113,7 @@ fn clients() -> [ClientProgram; 2] {
 /// What a step is, and whether the publisher does it.
 fn action(step: usize) -> (bool, Action) {
     let publish = |topic: &str, qos, retain, size| {
-        (true, Action::Publish { topic: topic.to_owned(), qos, retain, size, count: 1 })
+        (true, Action::Publish { topic: topic.to_owned(), qos, retain, size, count: 1, expiry_s: None })
     };
     match step {
         0 => publish("t", 1, false, 20),
@@ -122,7 +122,7 @@ fn action(step: usize) -> (bool, Action) {
         3 => publish("r", 1, true, 0),
         4 => (false, Action::Subscribe { filter: "r".to_owned(), qos: 2, more: Vec::new() }),
         5 => (false, Action::Unsubscribe { filter: "t".to_owned(), more: Vec::new() }),
-        6 => (false, Action::Disconnect),
+        6 => (false, Action::Disconnect { session_expiry_s: None, keeps_will: false }),
         7 => (false, Action::Drop),
         8 => (false, Action::Connect { clean: true }),
         _ => (true, Action::TakeOver),

@@ -24,6 +24,12 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario) {
             away_until_expiry(draws, scenario);
         }
     }
+    if scenario.clients.iter().any(expires) {
+        some(draws, scenario, (40, 4), away_by_the_wall_clock);
+    }
+    if scenario.clients.iter().any(|client| client.mqtt5.is_some()) {
+        some(draws, scenario, (25, 3), expiring_while_away);
+    }
     some(draws, scenario, (20, 3), unsubscribed_before_a_power_cut);
     some(draws, scenario, (30, 5), cleared_twice_before_a_power_cut);
     some(draws, scenario, (20, 3), afresh_before_a_power_cut);
@@ -127,6 +133,7 @@ fn burst(draws: &mut Draws, scenario: &mut Scenario, at_us: u64) {
             retain: false,
             size: *draws.pick(&[20, 500, 3_000]) + draws.below(1_000) as u32,
             count: draws.between(1, 30) as u32,
+            expiry_s: None,
         };
         pick(draws, scenario).operations.push(Operation { at_us, action });
     }
@@ -139,9 +146,74 @@ fn away_until_expiry(draws: &mut Draws, scenario: &mut Scenario) {
     let back_us = left_us + away_us;
     let client = pick(draws, scenario);
     client.clean = false;
-    client.operations.push(Operation { at_us: left_us, action: Action::Disconnect });
+    client.operations.push(Operation { at_us: left_us, action: disconnect() });
     client.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
     cut_the_power(draws, scenario, back_us);
+}
+
+fn disconnect() -> Action {
+    Action::Disconnect { session_expiry_s: None, keeps_will: false }
+}
+
+/// Whether its session expires soon.
+fn expires(client: &ClientProgram) -> bool {
+    client.mqtt5.as_ref().is_some_and(|asks| asks.session_expiry_s <= 60) && !client.clean
+}
+
+/// A client stays away, the wall clock jumps to about when its session expires, and the power goes while it is away and when
+/// it comes back.
+fn away_by_the_wall_clock(draws: &mut Draws, scenario: &mut Scenario) {
+    let mut found = scenario.clients.iter_mut().filter(|client| expires(client));
+    let Some(client) = found.next() else { return };
+    let expiry_s = client.mqtt5.as_ref().map_or(0, |asks| asks.session_expiry_s);
+    let end_us = scenario.fault_phase_us;
+    let left_us = draws.below(end_us / 2);
+    let back_us = left_us + draws.between(end_us / 8, end_us / 3);
+    client.operations.push(Operation { at_us: left_us, action: disconnect() });
+    client.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
+    let jump_us = draws.between(left_us, back_us);
+    let by_ms = (u64::from(expiry_s) * draws.between(700, 1300)) as i64;
+    scenario.faults.push(Fault::WallJump { when: When::AtUs(jump_us), by_ms });
+    if draws.percent(60) {
+        let at_us = draws.between(left_us, back_us);
+        cut_the_power(draws, scenario, at_us);
+    }
+    if draws.percent(40) {
+        cut_the_power(draws, scenario, back_us);
+    }
+}
+
+/// A subscriber is away; messages for it, also retained, expire at about the time when it comes back, by a wall clock that
+/// jumps; the power may go in between.
+fn expiring_while_away(draws: &mut Draws, scenario: &mut Scenario) {
+    let end_us = scenario.fault_phase_us;
+    let left_us = draws.between(end_us / 10, end_us / 2);
+    let back_us = left_us + draws.between(end_us / 8, end_us / 3);
+    let subscriber = pick(draws, scenario);
+    subscriber.clean = false;
+    let subscribe =
+        Action::Subscribe { filter: TOPIC.to_owned(), qos: draws.between(1, 2) as u8, more: Vec::new() };
+    subscriber.operations.push(Operation { at_us: draws.below(left_us), action: subscribe });
+    subscriber.operations.push(Operation { at_us: left_us, action: disconnect() });
+    subscriber.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
+    let expiry = *draws.pick(&[1, 60, 1000]);
+    let mut publishers = scenario.clients.iter_mut().filter(|client| client.mqtt5.is_some());
+    let Some(publisher) = publishers.next() else { return };
+    for _ in 0..draws.between(1, 3) {
+        let at_us = draws.between(left_us, back_us);
+        let (qos, count) = (draws.between(1, 2) as u8, draws.between(1, 5) as u32);
+        let retain = count == 1 && draws.percent(50);
+        let (topic, expiry_s) = (TOPIC.to_owned(), Some(expiry));
+        let action = Action::Publish { topic, qos, retain, size: 20, count, expiry_s };
+        publisher.operations.push(Operation { at_us, action });
+    }
+    let by_ms = (u64::from(expiry) * draws.between(500, 1200)) as i64;
+    let jump_us = draws.between(left_us, back_us);
+    scenario.faults.push(Fault::WallJump { when: When::AtUs(jump_us), by_ms });
+    if draws.percent(50) {
+        let at_us = draws.between(left_us, back_us);
+        cut_the_power(draws, scenario, at_us);
+    }
 }
 
 /// A client begins its session afresh, and the power goes.
@@ -170,7 +242,14 @@ fn unsubscribed_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
     cut_the_power(draws, scenario, at_us);
     for _ in 0..3 {
         let at_us = at_us + draws.below(end_us / 3);
-        let action = Action::Publish { topic: TOPIC.to_owned(), qos: 1, retain: false, size: 20, count: 1 };
+        let action = Action::Publish {
+            topic: TOPIC.to_owned(),
+            qos: 1,
+            retain: false,
+            size: 20,
+            count: 1,
+            expiry_s: None,
+        };
         pick(draws, scenario).operations.push(Operation { at_us, action });
     }
 }
@@ -179,7 +258,14 @@ fn unsubscribed_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
 fn cleared_twice_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
     let end_us = scenario.fault_phase_us;
     let at_us = draws.between(end_us / 10, end_us * 2 / 3);
-    let publish = |qos, size| Action::Publish { topic: TOPIC.to_owned(), qos, retain: true, size, count: 1 };
+    let publish = |qos, size| Action::Publish {
+        topic: TOPIC.to_owned(),
+        qos,
+        retain: true,
+        size,
+        count: 1,
+        expiry_s: None,
+    };
     let set_us = draws.below(at_us);
     pick(draws, scenario).operations.push(Operation { at_us: set_us, action: publish(1, 20) });
     let first = draws.below(2) as u8;
@@ -205,7 +291,14 @@ fn owed_at_a_break(draws: &mut Draws, scenario: &mut Scenario) {
     for number in 0..draws.between(6, 30) {
         let topic = format!("{TOPIC}/{number}");
         let size = 100 + draws.below(1_000) as u32;
-        let action = Action::Publish { topic, qos: draws.between(1, 2) as u8, retain: true, size, count: 1 };
+        let action = Action::Publish {
+            topic,
+            qos: draws.between(1, 2) as u8,
+            retain: true,
+            size,
+            count: 1,
+            expiry_s: None,
+        };
         let at_us = draws.below(end_us / 4);
         pick(draws, scenario).operations.push(Operation { at_us, action });
     }
@@ -240,7 +333,14 @@ fn repeated_while_parked(draws: &mut Draws, scenario: &mut Scenario) {
     for _ in 0..draws.between(1, 6) {
         let at_us = at_us + draws.between(50_000, TAKES_US / 2);
         let count = draws.between(1, 6) as u32;
-        let action = Action::Publish { topic: TOPIC.to_owned(), qos: 2, retain: false, size: 20, count };
+        let action = Action::Publish {
+            topic: TOPIC.to_owned(),
+            qos: 2,
+            retain: false,
+            size: 20,
+            count,
+            expiry_s: None,
+        };
         client.operations.push(Operation { at_us, action });
         let again_us = at_us + draws.below(100_000);
         client.operations.push(Operation { at_us: again_us, action: Action::Resend });

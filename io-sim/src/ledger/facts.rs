@@ -4,7 +4,7 @@ use super::News;
 use super::image::Pieces;
 use crate::payload::{self, MessageKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use vowmq_core::durable::record::{Granted, Publication, Recipient, Record, Retain};
+use vowmq_core::durable::record::{Granted, Publication, Recipient, Record, Retain, SessionExpiry};
 use vowmq_core::durable::state::Owed;
 use vowmq_core::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use vowmq_core::queue::Delivery;
@@ -21,6 +21,8 @@ pub(crate) struct Facts {
     of_queue: BTreeMap<QueueId, SessionId>,
     /// By topic.
     retained: BTreeMap<Box<str>, (MessageId, Option<MessageKey>)>,
+    /// Messages that were retained once: they may be on their way to somebody when they are not any more.
+    retained_once: BTreeMap<MessageId, MessageKey>,
     /// By client.
     wills: BTreeMap<Box<str>, Option<MessageKey>>,
     /// The images of a session's subscriptions that came last, as long as more of them may follow.
@@ -33,6 +35,8 @@ pub(crate) struct SessionFacts {
     queue: QueueId,
     /// Its client is there, as far as the records know.
     pub(crate) attached: bool,
+    /// How long it stays, if that was said.
+    pub(crate) expiry: Option<SessionExpiry>,
     /// By filter, with the QoS granted.
     pub(crate) subscriptions: BTreeMap<Box<str>, u8>,
     /// The retained messages that they are still owed.
@@ -90,20 +94,12 @@ impl Facts {
         }
         match record {
             Record::SessionOpened { session, queue, key, horizon, .. } => {
+                news.presence.push((key.client.clone(), false));
                 self.open(session, queue, key.client, horizon);
             }
-            Record::SessionAttached { session, horizon } => {
-                self.with(session, |facts| (facts.attached, facts.horizon) = (true, horizon.0));
-            }
-            Record::SessionDetached { session, horizon, .. } => {
-                self.with(session, |facts| (facts.attached, facts.horizon) = (false, horizon.0));
-            }
-            Record::SessionRemoved { session, .. } => {
-                if let Some(facts) = self.sessions.remove(&session) {
-                    self.of_client.remove(&facts.client);
-                    self.of_queue.remove(&facts.queue);
-                }
-            }
+            Record::SessionAttached { session, horizon } => self.come_or_go(session, horizon, false, news),
+            Record::SessionDetached { session, horizon, .. } => self.come_or_go(session, horizon, true, news),
+            Record::SessionRemoved { session, .. } => self.remove(session, news),
             Record::Subscribed { session, filters, before } => self.subscribe(session, filters, before),
             Record::Unsubscribed { session, filters } => self.with(session, |facts| {
                 facts.owed.retain(|owed| !filters.contains(&owed.filter));
@@ -125,9 +121,9 @@ impl Facts {
             }),
             Record::Settled { queue, position } => {
                 self.with_queue(queue, |facts| {
-                    if facts.entries.remove(&position.0).is_some() {
+                    if let Some(entry) = facts.entries.remove(&position.0) {
                         let id = (1 + position.0 % PACKET_IDS) as u16;
-                        news.settled.push((facts.client.clone(), id));
+                        news.settled.push((facts.client.clone(), id, entry.key));
                     }
                 });
             }
@@ -147,13 +143,28 @@ impl Facts {
             Record::RetainedExpired { topic, message, .. } => {
                 self.retained.retain(|its, (retained, _)| *its != topic || *retained != message)
             }
+            Record::SessionExpirySet { session, expiry } => {
+                self.with(session, |facts| facts.expiry = Some(expiry));
+            }
             // Declared queues are held against what their clients see.
-            Record::Topology(_)
-            | Record::RangeSettled { .. }
-            | Record::Returned { .. }
-            | Record::SessionExpirySet { .. } => {}
+            Record::Topology(_) | Record::RangeSettled { .. } | Record::Returned { .. } => {}
             Record::Relocated { .. } | Record::Listing(_) | Record::Checkpoint(_) => {}
         }
+    }
+
+    fn remove(&mut self, session: SessionId, news: &mut News) {
+        if let Some(facts) = self.sessions.remove(&session) {
+            news.presence.push((facts.client.clone(), false));
+            self.of_client.remove(&facts.client);
+            self.of_queue.remove(&facts.queue);
+        }
+    }
+
+    fn come_or_go(&mut self, session: SessionId, horizon: QueuePosition, away: bool, news: &mut News) {
+        self.with(session, |facts| {
+            (facts.attached, facts.horizon) = (!away, horizon.0);
+            news.presence.push((facts.client.clone(), away));
+        });
     }
 
     fn subscribe(&mut self, session: SessionId, filters: Vec<Granted>, before: MessageId) {
@@ -191,7 +202,7 @@ impl Facts {
             (Progress::After(_), None) => {}
         });
         for (position, message, _) in entries {
-            let key = self.retained.values().find(|(id, _)| *id == message).and_then(|(_, key)| *key);
+            let key = self.retained_once.get(&message).copied();
             self.with(session, |facts| facts.push(position, message, key));
         }
     }
@@ -203,6 +214,7 @@ impl Facts {
             client,
             queue,
             attached: true,
+            expiry: None,
             subscriptions: BTreeMap::new(),
             owed: VecDeque::new(),
             received: BTreeSet::new(),
@@ -235,7 +247,10 @@ impl Facts {
         }
         let topic = String::from_utf8_lossy(publication.content.address());
         match publication.retain {
-            Retain::Set => drop(self.retained.insert(topic.into(), (publication.message, key))),
+            Retain::Set => {
+                self.retained.insert(topic.into(), (publication.message, key));
+                self.retained_once.extend(key.map(|key| (publication.message, key)));
+            }
             Retain::Clear => drop(self.retained.remove(&*topic)),
             Retain::Not => {}
         }

@@ -7,8 +7,18 @@ use crate::payload::MessageKey;
 impl Model {
     /// Whether the broker owes anybody anything.
     pub(crate) fn is_settled(&self) -> bool {
-        self.clients.iter().all(|client| client.owed.is_empty() && client.retained_owed.is_empty())
+        let settled = |client: usize| {
+            self.first_owed(client).is_none() && self.clients[client].retained_owed.is_empty()
+        };
+        (0..self.clients.len()).all(settled)
+            && self.first_owed_by_a_group().is_none()
             && self.missing_wills().is_empty()
+    }
+
+    /// The first message that a client is owed, but for what may have expired.
+    fn first_owed(&self, client: usize) -> Option<MessageKey> {
+        let mut owed = self.clients[client].owed.iter().copied();
+        owed.find(|key| !self.message_may_have_expired(*key))
     }
 
     /// Names the first message that was acknowledged before this time and has not reached somebody it is owed to who has
@@ -19,6 +29,7 @@ impl Model {
             let since = state.presence.connected().map(|attempt| state.attempts[attempt].sent());
             let old = |key: &&MessageKey| {
                 self.message(**key).acked < before
+                    && !self.message_may_have_expired(**key)
                     && since.is_some_and(|since| since.max(state.received_at) < before)
             };
             if let Some(key) = self.clients[client].owed.iter().find(old).copied() {
@@ -29,8 +40,9 @@ impl Model {
 
     /// Time is up: names the first thing that is missing.
     pub(crate) fn fail_on_missing(&mut self) {
+        self.fail_on_group_loss();
         for client in 0..self.clients.len() {
-            if let Some(key) = self.clients[client].owed.first().copied() {
+            if let Some(key) = self.first_owed(client) {
                 self.fail_on_loss(client, key);
             }
             let missing = self.clients[client].retained_owed.first_key_value();

@@ -64,10 +64,18 @@ impl Model {
             return Some(key);
         }
         self.check_granted(delivery, key);
+        if self.message(key).refused {
+            let text = format!("client {} receives {key}, which the broker had refused", delivery.client);
+            self.fail(Checker::Invented, format!("client {} {key}", delivery.client), text);
+        }
         if self.message(key).will_of.is_some() {
             self.will_delivered(key);
         }
-        if delivery.retain {
+        if let Some(group) = self.group_of(delivery.client, topic) {
+            if delivery.fresh {
+                self.shared_delivered(group, delivery, key);
+            }
+        } else if delivery.retain {
             self.retained_delivered(delivery, topic, key);
         } else if delivery.fresh {
             self.live_delivered(delivery, key);
@@ -98,6 +106,7 @@ impl Model {
             let key = entry.2;
             self.clients[client].settling.pop_front();
             self.record_mut(client, key).settled = true;
+            self.shared_settled(client, key);
         }
     }
 
@@ -136,8 +145,13 @@ impl Model {
         let possible =
             matching.fold(0, |mask, (_, subscription)| mask | subscription.possible_since(message.sent));
         let published = message.qos;
-        let explained =
-            (0..3).any(|granted: u8| possible & 1 << granted != 0 && granted.min(published) == delivery.qos);
+        let group = self.group_of(delivery.client, message.topic);
+        let most = group.map_or(4, |group| self.granted_to_group(group, message.sent));
+        let explained = (0..3).any(|granted: u8| {
+            let levels = (0..3).filter(|level: &u8| most & 1 << level != 0);
+            let mut brought = levels.map(|level| granted.min(published).min(level));
+            possible & 1 << granted != 0 && brought.any(|qos| qos == delivery.qos)
+        });
         if !explained {
             let text = format!(
                 "client {} receives {key} (published with QoS {published}) with QoS {}, which no subscription it \
@@ -192,7 +206,9 @@ impl Model {
             (_, _) => (copies, sends),
         };
         // A will is published once more when the broker crashed before that was on the disk.
-        let allowed = if message.will_of.is_some() && delivery.qos < 2 { u32::MAX } else { allowed };
+        let repeated = self.crashes.iter().filter(|crash| **crash >= message.sent).count() as u32;
+        let may_repeat = message.will_of.is_some() && delivery.qos < 2;
+        let allowed = if may_repeat { allowed + repeated } else { allowed };
         if count > allowed {
             let text = format!(
                 "client {} receives {key} with QoS {} for the {count}. time; it was sent {sends} times with QoS {}",

@@ -34,6 +34,8 @@ impl Model {
 
     /// The broker serves, and what is known of the disk is all that is there.
     pub(crate) fn serves(&mut self) {
+        self.serving_since = self.now;
+        self.asleep = false;
         if std::mem::take(&mut self.drops_unseen) {
             self.drops_counted = self.drops_counted.max(self.drops_known);
         }

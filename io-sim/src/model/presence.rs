@@ -6,6 +6,7 @@
 //! recovery), and the wall clock may jump: so what counts is the least that it has shown since.
 
 use super::Model;
+use super::expiry::Away;
 use super::subscription::Subscription;
 
 /// How late the end of a connection may be heard of.
@@ -26,6 +27,10 @@ pub(super) struct Presence {
     pub(super) absence_explained: bool,
     /// The session at hand may be another one than the client knows.
     pub(super) in_doubt: bool,
+    /// Since when it is away, as the records on the disk say.
+    pub(super) away: Option<Away>,
+    /// By the records on the disk it has been back since, on a connection that is not known to have been accepted.
+    pub(super) was_back: bool,
 }
 
 impl Presence {
@@ -33,13 +38,19 @@ impl Presence {
     pub(super) fn connected(&self) -> Option<usize> {
         self.connected
     }
+
+    /// The last attempt that was connected for certain.
+    pub(super) fn proven(&self) -> Option<usize> {
+        self.proven
+    }
 }
 
 impl Model {
     /// The wall clock jumps.
     pub(crate) fn wall_jumps(&mut self, by_ms: i64) {
         self.note_wall();
-        self.wall.jump(by_ms);
+        self.wall.jump(self.now, by_ms);
+        self.asleep = true;
         self.note_wall();
         self.unheard_since_ms = self.unheard_since_ms.map(|since| since.min(self.wall_ms()));
     }
@@ -48,16 +59,27 @@ impl Model {
     pub(crate) fn unheard(&mut self) {
         let wall_ms = self.wall_ms();
         self.unheard_since_ms.get_or_insert(wall_ms);
+        self.unheard_since.get_or_insert(self.now);
     }
 
     /// All that the broker did has been heard of.
     pub(crate) fn heard(&mut self) {
         self.unheard_since_ms = None;
+        self.unheard_since = None;
     }
 
     /// A CONNACK that accepts leaves the broker.
     pub(crate) fn connack_leaves(&mut self, client: usize, attempt: usize, present: bool) {
         let explained = self.may_have_expired(client);
+        if present && self.clients[client].attempts[attempt].found_expired() {
+            self.found_too_late(client);
+        }
+        if !present {
+            self.clients[client].began = attempt;
+        } else if !explained {
+            self.cancel_delayed_wills(client, attempt);
+        }
+        self.stays_as_asked(client);
         let presence = &mut self.clients[client].presence;
         let only_attempt = presence.proven.is_some_and(|proven| attempt == proven + 1);
         *presence = Presence {
@@ -67,6 +89,8 @@ impl Model {
             expired: false,
             absence_explained: explained,
             in_doubt: presence.in_doubt,
+            away: presence.away,
+            was_back: false,
         };
         // A CONNECT whose answer never came may have begun another session since.
         if explained && !(present && only_attempt) {
@@ -94,9 +118,12 @@ impl Model {
     pub(super) fn may_have_expired(&self, client: usize) -> bool {
         let presence = &self.clients[client].presence;
         let away = presence.connected.is_none() && presence.proven.is_some();
+        let Some(least_ms) = self.stays_at_least_ms(client) else { return false };
         // A CONNACK under settings without expiry does not wait until the expiry has stopped.
-        let passed = presence.expired || self.expiry_may_be_off || self.has_passed(presence.least_ms);
-        self.expiry_ms > 0 && away && passed
+        let passed = presence.expired
+            || self.expiry_may_be_off(client)
+            || self.has_passed(presence.least_ms, least_ms);
+        away && passed
     }
 
     fn note_wall(&mut self) {
@@ -109,13 +136,13 @@ impl Model {
         }
     }
 
-    fn has_passed(&self, since_ms: i64) -> bool {
+    fn has_passed(&self, since_ms: i64, least_ms: i64) -> bool {
         // What the broker does may be heard of up to a drain later.
-        self.wall_ms().saturating_sub(since_ms) + DRAIN_MS >= self.expiry_ms
+        self.wall_ms().saturating_sub(since_ms) + DRAIN_MS >= least_ms
     }
 
     fn wall_ms(&self) -> i64 {
-        self.wall.at(self.now)
+        self.wall.now(self.now)
     }
 
     fn session_in_doubt(&mut self, client: usize) {
@@ -124,5 +151,6 @@ impl Model {
         state.owed.clear();
         state.retained_owed.clear();
         state.subscriptions.iter_mut().for_each(Subscription::doubt);
+        self.review_groups(true);
     }
 }

@@ -24,7 +24,8 @@ impl Model {
     /// A retained message, or an empty one that takes it away, is on its way to the broker.
     pub(super) fn retained_tried(&mut self, key: MessageKey) {
         let message = self.message(key);
-        let (topic, may_be_lost) = (message.topic, message.qos == 0 || message.length == 0);
+        let topic = message.topic;
+        let may_be_lost = message.qos == 0 || message.length == 0 || message.expiry_s.is_some();
         self.retained[topic].push(key);
         if may_be_lost {
             // Whoever is still owed what was there may get nothing instead.
@@ -79,8 +80,11 @@ impl Model {
         let set = |key: &&MessageKey| self.message(**key).length > 0 && self.message(**key).acked < from;
         writes.iter().filter(set).any(|key| {
             let set_at = self.message(*key).sent;
-            let clears =
-                |other: &MessageKey| self.message(*other).length == 0 && self.message(*other).ended >= set_at;
+            // What expires takes away what was there before, in the end.
+            let clears = |other: &MessageKey| {
+                let other = self.message(*other);
+                (other.length == 0 || other.expiry_s.is_some()) && other.ended >= set_at
+            };
             !writes.iter().any(clears)
         })
     }

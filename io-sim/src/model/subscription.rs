@@ -73,6 +73,11 @@ impl Subscription {
         self.certain.filter(|certain| certain.since_us <= since).map(|certain| certain.qos_min)
     }
 
+    /// Whether it may ever have been there.
+    pub(crate) fn was_ever_possible(&self) -> bool {
+        self.history.iter().any(|(_, mask)| mask & !NONE != 0)
+    }
+
     /// Bits of the QoS that may have been granted at some time since then.
     pub(crate) fn possible_since(&self, since: u64) -> u8 {
         let mut possible = 0;

@@ -1,5 +1,6 @@
 //! Which filters match which topics, written as plainly as MQTT 3.1.1 §4.7 says it.
 
+use crate::scenario::shared_filter;
 use std::collections::BTreeMap;
 
 /// All topics and filters of a scenario, numbered.
@@ -21,7 +22,7 @@ impl Topics {
         self.topics.push(name.to_owned());
         self.topic_numbers.insert(name.to_owned(), self.topics.len() - 1);
         for (filter, row) in self.filters.iter().zip(&mut self.matching) {
-            row.push(matches(filter, name));
+            row.push(matches(shared_filter(filter).unwrap_or(filter), name));
         }
         self.topics.len() - 1
     }
@@ -32,6 +33,7 @@ impl Topics {
         }
         self.filters.push(filter.to_owned());
         self.filter_numbers.insert(filter.to_owned(), self.filters.len() - 1);
+        let filter = shared_filter(filter).unwrap_or(filter);
         self.matching.push(self.topics.iter().map(|topic| matches(filter, topic)).collect());
         self.filters.len() - 1
     }
@@ -42,6 +44,16 @@ impl Topics {
 
     pub(crate) fn name(&self, topic: usize) -> &str {
         &self.topics[topic]
+    }
+
+    /// Whether the filter is of a shared subscription.
+    pub(crate) fn is_shared(&self, filter: usize) -> bool {
+        shared_filter(&self.filters[filter]).is_some()
+    }
+
+    /// The filter in full.
+    pub(crate) fn filter_name(&self, filter: usize) -> &str {
+        &self.filters[filter]
     }
 
     pub(crate) fn matching(&self, filter: usize, topic: usize) -> bool {
@@ -58,7 +70,7 @@ impl Topics {
 }
 
 /// Whether the filter matches the topic name.
-fn matches(filter: &str, topic: &str) -> bool {
+pub(crate) fn matches(filter: &str, topic: &str) -> bool {
     // [MQTT-4.7.2-1]: a wildcard at the beginning matches no topic that begins with $.
     if topic.starts_with('$') && filter.starts_with(['+', '#']) {
         return false;

@@ -1,5 +1,6 @@
 //! Wills: published once when a connection ends without goodbye, never after a goodbye that is on the disk,
-//! never while the connection is there.
+//! never while the connection is there. One with a delay: not before the delay is over by the wall clock or the session
+//! has ended, and not at all if its client is back in its session before.
 
 use super::Model;
 use crate::outcome::Checker;
@@ -16,6 +17,15 @@ pub(super) struct Attempt {
     goodbye: bool,
     over: bool,
     ended: Option<(u64, Ending)>,
+    /// Its session must have been gone when its CONNECT was written.
+    found_expired: bool,
+    /// Its session began anew with it, and ends with it.
+    clean: bool,
+    delay_ms: i64,
+    /// The client was back before the delay was over.
+    cancelled: bool,
+    /// The delay was over before the client was back.
+    due: bool,
 }
 
 /// How the broker saw a connection end.
@@ -32,11 +42,28 @@ impl Attempt {
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }
+
+    /// When the broker was told, or said, that its connection is over.
+    pub(super) fn ended(&self) -> Option<u64> {
+        self.ended.map(|(at, _)| at)
+    }
+
+    /// Whether its session must have been gone when its CONNECT was written.
+    pub(super) fn found_expired(&self) -> bool {
+        self.found_expired
+    }
 }
 
 impl Model {
-    /// A CONNECT was written; its will, if it has one, is a message of its own.
-    pub(crate) fn connect_sent(&mut self, client: usize, will: Option<MessageKey>) {
+    /// A CONNECT was written; its will, if it has one, is a message of its own. `delay_s` counts only where the session
+    /// outlives the connection.
+    pub(crate) fn connect_sent(
+        &mut self,
+        client: usize,
+        will: Option<MessageKey>,
+        delay_s: u32,
+        clean: bool,
+    ) {
         let now = self.now;
         let attempt = self.clients[client].attempts.len();
         if let Some(key) = will {
@@ -46,15 +73,48 @@ impl Model {
                 self.retained_tried(key);
             }
         }
-        let accepted = false;
+        let found_expired = self.has_certainly_expired(client, attempt);
+        self.note_will_due(client, attempt);
+        let (accepted, goodbye, over, ended) = (false, false, false, None);
+        let (delay_ms, cancelled, due) = (i64::from(delay_s) * 1000, false, false);
         self.clients[client].attempts.push(Attempt {
             sent: now,
             will,
             accepted,
-            goodbye: false,
-            over: false,
-            ended: None,
+            goodbye,
+            over,
+            ended,
+            found_expired,
+            clean,
+            delay_ms,
+            cancelled,
+            due,
         });
+    }
+
+    /// A CONNECT is written: the will that its client left last has certainly been published, or not yet.
+    fn note_will_due(&mut self, client: usize, attempt: usize) {
+        let Some(last) = self.clients[client].presence.proven() else { return };
+        let delay_ms = self.clients[client].attempts[last].delay_ms;
+        let known = !self.clients[client].presence.was_back;
+        if delay_ms > 0 && known && self.has_certainly_been_away(client, attempt, delay_ms) {
+            self.clients[client].attempts[last].due = true;
+        }
+    }
+
+    /// A client is back in its session: wills that it left with a delay that is not over are void. [MQTT-3.1.3-9]
+    pub(super) fn cancel_delayed_wills(&mut self, client: usize, attempt: usize) {
+        // Those of an earlier session were published when that ended.
+        let attempts = &self.clients[client].attempts;
+        let begun = attempts[..=attempt].iter().rposition(|attempt| attempt.clean);
+        for number in begun.unwrap_or(0).max(self.clients[client].began).min(attempt)..attempt {
+            let left = &self.clients[client].attempts[number];
+            let Some(ended) = left.ended().filter(|_| left.delay_ms > 0) else { continue };
+            let passed = self.wall.most(ended, self.now) - self.wall.least(ended, self.now);
+            if passed + 1 < left.delay_ms {
+                self.clients[client].attempts[number].cancelled = true;
+            }
+        }
     }
 
     /// The will that a CONNECT left, if it left one.
@@ -84,6 +144,10 @@ impl Model {
         if let Some(attempt) = self.clients[client].attempts.get_mut(attempt) {
             attempt.ended.get_or_insert((now, ending));
         }
+        let attempts = &self.clients[client].attempts;
+        if attempts.get(attempt).is_some_and(|attempt| attempt.clean) {
+            self.review_groups(true);
+        }
     }
 
     /// A will was delivered.
@@ -92,6 +156,16 @@ impl Model {
         let Some(number) = self.message(key).will_of else { return };
         let attempt = &self.clients[client].attempts[number];
         let subject = format!("client {client} connection {number}");
+        if attempt.cancelled {
+            let text = format!(
+                "the will {key} of client {client} is published, and it was back before its delay was over"
+            );
+            return self.fail(Checker::Will, subject, text);
+        }
+        if self.is_too_early(client, number) {
+            let text = format!("the will {key} of client {client} is published before its delay is over");
+            return self.fail(Checker::Will, subject, text);
+        }
         match attempt.ended {
             None => {
                 let text =
@@ -115,6 +189,17 @@ impl Model {
         }
     }
 
+    /// Whether the delay of a will cannot be over, nor its session have ended.
+    fn is_too_early(&self, client: usize, number: usize) -> bool {
+        let state = &self.clients[client];
+        let attempt = &state.attempts[number];
+        let Some(ended) = attempt.ended().filter(|_| attempt.delay_ms > 0) else { return false };
+        let passed = self.wall.most(ended, self.now) - self.wall.least(ended, self.now) + 1;
+        let begun_anew = state.began > number || state.attempts[number + 1..].iter().any(|later| later.clean);
+        let expired = self.stays_at_least_ms(client).is_some_and(|least_ms| passed >= least_ms);
+        passed < attempt.delay_ms && !begun_anew && !expired
+    }
+
     /// Wills that must have reached somebody and have not.
     pub(super) fn missing_wills(&self) -> Vec<(usize, MessageKey)> {
         let mut missing = Vec::new();
@@ -124,7 +209,8 @@ impl Model {
             {
                 let Some(key) = attempt.will else { continue };
                 let message = self.message(key);
-                if message.qos == 0 || self.bounded {
+                let waits = attempt.delay_ms > 0 && !attempt.due;
+                if message.qos == 0 || self.bounded || waits || attempt.cancelled {
                     continue;
                 }
                 let receivers = (0..self.clients.len()).filter(|receiver| {

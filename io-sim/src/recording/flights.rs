@@ -3,8 +3,8 @@
 
 use super::packet::Names;
 use super::{Entry, Fate};
+use crate::codec::{self, Packet, Version};
 use bytes::BytesMut;
-use mqttbytes::v4::Packet;
 use std::collections::{BTreeMap, VecDeque};
 use vowmq_core::ids::ConnectionId;
 
@@ -16,6 +16,8 @@ const PACKET_BYTES_MAX: usize = 1 << 24;
 pub(super) struct Flights {
     /// By connection and whether it goes to the broker.
     streams: BTreeMap<(ConnectionId, bool), Stream>,
+    /// What each connection's CONNECT says that it speaks.
+    versions: BTreeMap<ConnectionId, Version>,
     pub(super) names: Names,
 }
 
@@ -38,14 +40,25 @@ impl Flights {
         let stream = self.streams.entry((id, to_broker)).or_default();
         stream.buffer.extend_from_slice(bytes);
         let mut packets = Vec::new();
+        if to_broker
+            && !self.versions.contains_key(&id)
+            && let Some(version) = codec::version_of_connect(&stream.buffer)
+        {
+            self.versions.insert(id, version);
+        }
+        let version = match (self.versions.get(&id), to_broker) {
+            (Some(version), _) => *version,
+            (None, false) => Version::V3,
+            (None, true) => return packets,
+        };
         loop {
             let before = stream.buffer.len();
-            match mqttbytes::v4::read(&mut stream.buffer, PACKET_BYTES_MAX) {
-                Ok(packet) => {
+            match codec::read(version, &mut stream.buffer, PACKET_BYTES_MAX) {
+                Ok(Some(packet)) => {
                     stream.framed += (before - stream.buffer.len()) as u64;
                     packets.push((packet, stream.framed));
                 }
-                Err(mqttbytes::Error::InsufficientBytes(_)) => return packets,
+                Ok(None) => return packets,
                 Err(_) => {
                     stream.framed += stream.buffer.len() as u64;
                     stream.buffer.clear();

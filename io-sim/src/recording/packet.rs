@@ -1,7 +1,7 @@
 //! Packets in words, and what each is about.
 
+use crate::codec::{Answer, Packet, Publish, Reason, Verdict, Version};
 use crate::payload;
-use mqttbytes::v4::{ConnectReturnCode, Packet, Publish, SubscribeReasonCode};
 use std::collections::BTreeMap;
 use vowmq_core::ids::ConnectionId;
 
@@ -32,49 +32,55 @@ impl Names {
         let chosen_there = (client, !to_broker);
         match packet {
             Packet::Connect(connect) => {
-                let session = if connect.clean_session { "clean session" } else { "durable session" };
-                let key = connect.last_will.as_ref().and_then(|will| payload::recognise(&will.message));
+                let session = if connect.clean { "clean session" } else { "durable session" };
+                let version = if connect.version == Version::V5 { "MQTT 5 " } else { "" };
+                let key = connect.will.as_ref().and_then(|will| payload::recognise(&will.payload));
                 let will = key.map(|key| format!(", will {key}")).unwrap_or_default();
                 let about = [connection(id)].into_iter().chain(key.map(|key| key.to_string()));
-                (format!("CONNECT {:?} {session}{will}", connect.client_id), about.collect())
+                (format!("CONNECT {version}{:?} {session}{will}", connect.client_id), about.collect())
             }
             Packet::ConnAck(ack) => {
-                let code = match ack.code {
-                    ConnectReturnCode::Success => "accepted".to_owned(),
-                    other => format!("refused: {other:?}"),
+                let verdict = match &ack.verdict {
+                    Verdict::Accepted => "accepted".to_owned(),
+                    Verdict::Unavailable => "refused: Unavailable".to_owned(),
+                    Verdict::Refused(words) => format!("refused: {words}"),
                 };
-                let present = if ack.session_present { ", session present" } else { ", new session" };
-                (format!("CONNACK {code}{present}"), vec![connection(id)])
+                let present = if ack.present { ", session present" } else { ", new session" };
+                (format!("CONNACK {verdict}{present}"), vec![connection(id)])
             }
             Packet::Publish(publish) => self.publish(chosen_here, publish),
-            Packet::PubAck(ack) => self.answer("PUBACK", chosen_there, ack.pkid),
-            Packet::PubRec(ack) => self.answer("PUBREC", chosen_there, ack.pkid),
-            Packet::PubRel(ack) => self.answer("PUBREL", chosen_here, ack.pkid),
-            Packet::PubComp(ack) => self.answer("PUBCOMP", chosen_there, ack.pkid),
+            Packet::PubAck(ack) => self.acknowledged("PUBACK", chosen_there, *ack),
+            Packet::PubRec(ack) => self.acknowledged("PUBREC", chosen_there, *ack),
+            Packet::PubRel(ack) => self.acknowledged("PUBREL", chosen_here, *ack),
+            Packet::PubComp(ack) => self.acknowledged("PUBCOMP", chosen_there, *ack),
             Packet::Subscribe(subscribe) => {
                 let filters = subscribe.filters.iter();
-                let filters = filters.map(|filter| format!("{:?} QoS {}", filter.path, filter.qos as u8));
-                let name = self.request(chosen_here, subscribe.pkid, "subscription");
+                let filters = filters.map(|(filter, qos)| format!("{filter:?} QoS {qos}"));
+                let name = self.request(chosen_here, subscribe.packet_id, "subscription");
                 let filters = filters.collect::<Vec<_>>().join(", ");
-                (format!("SUBSCRIBE {} {filters}", subscribe.pkid), vec![name])
+                (format!("SUBSCRIBE {} {filters}", subscribe.packet_id), vec![name])
             }
             Packet::Unsubscribe(unsubscribe) => {
-                let name = self.request(chosen_here, unsubscribe.pkid, "unsubscription");
-                (format!("UNSUBSCRIBE {} {:?}", unsubscribe.pkid, unsubscribe.topics), vec![name])
+                let name = self.request(chosen_here, unsubscribe.packet_id, "unsubscription");
+                (format!("UNSUBSCRIBE {} {:?}", unsubscribe.packet_id, unsubscribe.filters), vec![name])
             }
             Packet::SubAck(ack) => {
-                let code = |code: &SubscribeReasonCode| match code {
-                    SubscribeReasonCode::Success(qos) => format!("QoS {}", *qos as u8),
-                    SubscribeReasonCode::Failure => "refused".to_owned(),
+                let code = |code: &Result<u8, Reason>| match code {
+                    Ok(qos) => format!("QoS {qos}"),
+                    Err(_) => "refused".to_owned(),
                 };
-                let codes = ack.return_codes.iter().map(code).collect::<Vec<_>>().join(", ");
-                let (words, about) = self.answer("SUBACK", chosen_there, ack.pkid);
+                let codes = ack.codes.iter().map(code).collect::<Vec<_>>().join(", ");
+                let (words, about) = self.answer("SUBACK", chosen_there, ack.packet_id);
                 (format!("{words}: {codes}"), about)
             }
-            Packet::UnsubAck(ack) => self.answer("UNSUBACK", chosen_there, ack.pkid),
+            Packet::UnsubAck(ack) => self.answer("UNSUBACK", chosen_there, ack.packet_id),
             Packet::PingReq => ("PINGREQ".to_owned(), Vec::new()),
             Packet::PingResp => ("PINGRESP".to_owned(), Vec::new()),
-            Packet::Disconnect => ("DISCONNECT".to_owned(), vec![connection(id)]),
+            Packet::Disconnect(disconnect) => {
+                let code = disconnect.code;
+                let why = if code == 0 { String::new() } else { format!(" {code:#04x}") };
+                (format!("DISCONNECT{why}"), vec![connection(id)])
+            }
         }
     }
 
@@ -85,7 +91,7 @@ impl Names {
 
     fn publish(&mut self, (client, chosen): (usize, bool), publish: &Publish) -> (String, Vec<String>) {
         let key = payload::recognise(&publish.payload).map(|key| key.to_string());
-        let (qos, id) = (publish.qos as u8, publish.pkid);
+        let (qos, id) = (publish.qos, publish.packet_id);
         let name = key.clone().unwrap_or_else(|| format!("{} bytes", publish.payload.len()));
         if let (Some(key), true) = (&key, qos > 0) {
             self.of_id.insert((client, chosen, id), key.clone());
@@ -93,10 +99,20 @@ impl Names {
             self.of_id.remove(&(client, chosen, id));
         }
         let number = if qos > 0 { format!("{id} ") } else { String::new() };
-        let dup = if publish.dup { " DUP" } else { "" };
-        let retain = if publish.retain { " RETAIN" } else { "" };
-        let text = format!("PUBLISH {number}{name} QoS {qos}{dup}{retain} to {:?}", publish.topic);
+        let text = format!("PUBLISH {number}{name} QoS {qos}{} to {:?}", publish.marks(), publish.topic);
         (text, key.into_iter().collect())
+    }
+
+    fn acknowledged(&self, kind: &str, chosen: (usize, bool), answer: Answer) -> (String, Vec<String>) {
+        let (words, about) = self.answer(kind, chosen, answer.packet_id);
+        let reason = match answer.reason {
+            Reason::Success => "",
+            Reason::NobodyHears => ": nobody hears it",
+            Reason::NotInUse => ": not in use",
+            Reason::QuotaExceeded => ": refused at a bound",
+            Reason::Other => ": refused",
+        };
+        (format!("{words}{reason}"), about)
     }
 
     fn answer(&self, kind: &str, (client, chosen): (usize, bool), id: u16) -> (String, Vec<String>) {

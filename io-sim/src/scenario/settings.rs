@@ -41,6 +41,10 @@ pub struct BrokerSettings {
     pub disk_percent: u64,
     /// `Limits::reserve_segments`.
     pub reserve_segments: u64,
+    /// `Limits::received_ids`: what clients of MQTT 5 are told as Receive Maximum.
+    pub received_ids: usize,
+    /// `Limits::topic_aliases`.
+    pub topic_aliases: usize,
     /// When written data is forced to the disk.
     pub sync: Sync,
 }
@@ -107,6 +111,8 @@ impl Default for BrokerSettings {
             checkpoint_bytes: 65_536,
             disk_percent: 200,
             reserve_segments: 3,
+            received_ids: 10_000,
+            topic_aliases: 64,
             sync: Sync::Always,
         }
     }
@@ -138,6 +144,8 @@ impl BrokerSettings {
                 checkpoint_bytes: self.checkpoint_bytes,
                 disk_percent: self.disk_percent,
                 reserve_segments: self.reserve_segments,
+                received_ids: self.received_ids,
+                topic_aliases: self.topic_aliases,
                 ..Limits::default()
             },
             sync: match self.sync {

@@ -79,7 +79,9 @@ fn values_get_small_and_round() {
     let seed = (0..50).find(|seed| fails(&generate(*seed))).expect("one of them does");
     let shrunk = shrink_by(&generate(seed), WORK, judged_by(fails)).scenario;
     let operation = &shrunk.clients[0].operations[0];
-    let Action::Publish { topic, qos: 0..=1, retain: false, size: 32, count: 6 } = &operation.action else {
+    let Action::Publish { topic, qos: 0..=1, retain: false, size: 32, count: 6, expiry_s: None } =
+        &operation.action
+    else {
         panic!("{operation:?}");
     };
     assert_eq!((topic.as_str(), shrunk.clients[0].will.is_none()), ("a", true));

@@ -161,6 +161,7 @@ impl World<'_> {
                 if !self.process.is_down() {
                     self.effects.count("process paused");
                     self.paused_until = self.schedule.now_us() + for_us;
+                    self.model.sleeps_until(self.paused_until);
                 }
             }
             Fault::Reload { broker, .. } => {
@@ -268,8 +269,11 @@ impl World<'_> {
         for (key, client) in &news.dropped {
             self.model.dropped(*key, client);
         }
-        for (client, packet_id) in &news.settled {
-            self.settled(client, *packet_id);
+        for (client, away) in &news.presence {
+            self.model.recorded(client, *away);
+        }
+        for (client, packet_id, key) in &news.settled {
+            self.settled(client, *packet_id, *key);
         }
         if let Some((length, client)) = news.longest
             && self.scenario.queue_messages_max().is_some_and(|most| length as u64 > most)

@@ -8,6 +8,7 @@ use crate::happening::Happening;
 use crate::model::Ending;
 use crate::network::Surroundings;
 use crate::outcome::Checker;
+use crate::tap::Tap;
 use bytes::Bytes;
 use vowmq_core::event::{DropReason, Event};
 use vowmq_core::ids::{ConnectionId, OpId};
@@ -141,6 +142,7 @@ impl World<'_> {
         let State::Serving(broker) = &mut self.process.state else { return };
         self.counts.broker_inputs += 1;
         broker.handle(now, input);
+        self.model.stirs();
         if self.process.drain_pending {
             return;
         }
@@ -347,7 +349,8 @@ impl World<'_> {
         let (client, attempt) = (connection.client, connection.attempt);
         self.trace.record(|to| to.sent(id, client, false, &chunks.concat()));
         let mut leaving = Vec::new();
-        let tap = self.taps.entry(id).or_default();
+        let version = self.scenario.clients[client].version();
+        let tap = self.taps.entry(id).or_insert_with(|| Tap::new(version));
         for chunk in &chunks {
             self.trace.bytes(chunk);
             tap.take(chunk, |packet| leaving.push(packet));
@@ -435,6 +438,8 @@ impl World<'_> {
                     );
                 }
             }
+            Event::Dropped { reason: DropReason::Expired, .. } => self.effects.count("message expired"),
+            Event::SessionExpired { .. } => self.effects.count("session expired"),
             Event::MessageUnreadable { message, given_up, .. } => self.called_unreadable(*message, *given_up),
             Event::CheckpointComplete { .. } => self.effects.count("checkpoint"),
             Event::SegmentOpened { .. } => self.effects.count("segment opened"),

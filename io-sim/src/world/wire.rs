@@ -15,8 +15,10 @@ use super::World;
 use crate::ledger::{Facts, SessionFacts};
 use crate::model::Model;
 use crate::outcome::Checker;
+use crate::payload::MessageKey;
 use crate::scenario::ClientProgram;
-use crate::tap::Leaving;
+use crate::tap::{Leaving, Message};
+use vowmq_core::durable::record::SessionExpiry;
 use vowmq_core::ids::ConnectionId;
 
 impl World<'_> {
@@ -24,6 +26,10 @@ impl World<'_> {
     pub(super) fn leaves(&mut self, id: ConnectionId, client: usize, attempt: usize, leaving: Leaving) {
         if let Leaving::Accepted { present } = leaving {
             self.model.connack_leaves(client, attempt, present);
+        }
+        if let Leaving::Publish(message) = &leaving {
+            let of_mqtt_5 = self.scenario.clients[client].mqtt5.is_some();
+            self.model.message_leaves((client, of_mqtt_5), message);
         }
         // What leaves for a connection that its client has given up proves nothing to anybody.
         let Some(clean) = self.clients[client].clean_on(id) else { return };
@@ -66,12 +72,20 @@ impl World<'_> {
     }
 
     /// The records say that a client acknowledged the message with this packet id: it must have done so.
-    pub(super) fn settled(&mut self, client: &str, packet_id: u16) {
+    pub(super) fn settled(&mut self, client: &str, packet_id: u16, key: Option<MessageKey>) {
         let client = self.scenario.clients.iter().position(|program| program.id == client);
         if let Some(client) = client.filter(|client| !self.clients[*client].has_settled(packet_id)) {
+            let expired = match key {
+                Some(key) => self.model.message_may_have_expired(key),
+                None => self.model.an_empty_message_may_have_expired(),
+            };
+            if expired {
+                return;
+            }
             let text = format!(
-                "by the records on the disk client {client} has acknowledged packet id {packet_id} to the end, which it \
-                 never did"
+                "by the records on the disk client {client} has acknowledged packet id {packet_id}{} to the end, which \
+                 it never did",
+                key.map_or(String::new(), |key| format!(" ({key})"))
             );
             self.model.fail(Checker::Loss, format!("client {client}"), text);
         }
@@ -115,10 +129,15 @@ fn accepted(
         Some(session) if !present && !session.is_new() => {
             return Some("the end of the session that was there before".to_owned());
         }
-        Some(session) if model.sessions_expire() && !session.attached => {
+        Some(session) if model.session_expires(client) && !session.attached => {
             return Some("that the session's expiry has stopped".to_owned());
         }
         Some(_) | None => {}
+    }
+    if let (Some(session), Some(seconds)) = (session, model.asked_to_stay_s(client))
+        && session.expiry != Some(SessionExpiry::of_interval(seconds))
+    {
+        return Some(format!("that the session stays for {seconds} s"));
     }
     let durable = program.will.as_ref().is_some_and(|will| !clean || will.qos > 0);
     match (model.will_of(client, attempt).filter(|_| durable), facts.will(&program.id)) {
@@ -141,10 +160,10 @@ fn promised(session: &SessionFacts, leaving: &Leaving) -> Option<String> {
         Leaving::PubRel(id) if session.entry(*id).is_some_and(|entry| !entry.releasing) => {
             Some(format!("the PUBREC for packet id {id}"))
         }
-        Leaving::Publish { qos: 2, packet_id } if session.entry(*packet_id).is_none() => {
+        Leaving::Publish(Message { qos: 2, packet_id, .. }) if session.entry(*packet_id).is_none() => {
             Some(format!("the message in its queue under packet id {packet_id}"))
         }
-        Leaving::Publish { packet_id, .. } if !session.allows(*packet_id) => {
+        Leaving::Publish(Message { packet_id, .. }) if !session.allows(*packet_id) => {
             Some(format!("a delivery horizon above packet id {packet_id}"))
         }
         _ => None,

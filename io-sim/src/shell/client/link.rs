@@ -62,7 +62,7 @@ impl Link {
 
     /// Sends a packet with what else is to be sent.
     pub(in crate::shell) fn send(&mut self, packet: &Packet) {
-        crate::codec::write(packet, &mut self.outbox);
+        crate::codec::write_plainly(packet, &mut self.outbox);
     }
 
     /// Sends bytes as they are.
