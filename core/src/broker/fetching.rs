@@ -189,6 +189,11 @@ impl Broker {
                 Err(wrong) => self.not_read(message, place, wrong, &mut readers),
             }
         }
+        self.wake_readers(readers);
+        true
+    }
+
+    fn wake_readers(&mut self, readers: BTreeSet<Reader>) {
         for reader in readers {
             match reader {
                 Reader::Deliveries(session) => self.pump(session),
@@ -197,18 +202,19 @@ impl Broker {
                 Reader::Compaction => {}
             }
         }
-        true
     }
 
     /// Tries again what could not be read.
     pub(super) fn fetch_again(&mut self) {
+        let mut readers = BTreeSet::new();
         while let Some(&(at, message)) = self.fetches.retries.first()
             && at <= self.now.monotonic
         {
             self.fetches.retries.pop_first();
             let place = self.state.messages.find(message).and_then(|known| known.place);
             let Some(place) = place else {
-                self.fetches.waiting.remove(&message);
+                // It has gone meanwhile: expired, or dropped. Who waits for it goes on without it.
+                readers.extend(self.fetches.waiting.remove(&message).unwrap_or_default().readers);
                 continue;
             };
             let (segment, offset, length) = (place.segment, place.offset, place.length.into());
@@ -216,6 +222,7 @@ impl Broker {
             let messages = Vec::from([(message, place)]);
             self.fetches.jobs.insert(op, Job { segment, offset, messages });
         }
+        self.wake_readers(readers);
     }
 
     fn read_back(&mut self, message: MessageId, content: Message, readers: &mut BTreeSet<Reader>) {

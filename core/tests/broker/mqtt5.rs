@@ -5,6 +5,7 @@ use crate::support::disk::Survival;
 use crate::support::packets::*;
 use crate::support::{Run, settings};
 use std::collections::BTreeSet;
+use vowmq_core::facts::Fact;
 use vowmq_core::input::Input;
 
 /// CONNECT of MQTT 5 with a session that stays so many seconds, and perhaps a will.
@@ -288,4 +289,30 @@ fn a_member_whose_messages_expired_has_room_for_others() {
     assert_eq!(payloads(&mut run, member), Vec::<Vec<u8>>::new(), "they are of no use any more");
     let all = publish_many(&mut run, "t", 2, 3);
     assert_eq!(numbers(payloads(&mut run, member)), all);
+}
+
+#[test]
+fn who_waits_for_a_message_that_expires_meanwhile_goes_on() {
+    // Broken: a message that cannot be read expires before it is tried again, and all behind it stands still for ever.
+    let mut settings = settings();
+    settings.limits.cache_bytes = 0;
+    let mut run = Run::with(settings);
+    let (subscriber, _) = accepted(&mut run, "subscriber", false);
+    subscribe(&mut run, subscriber, &[("t", 1)]);
+    run.break_off(subscriber);
+    let (publisher, _) = accepted_5(&mut run, &connect_5("publisher", true, 0, None));
+    run.send(publisher, &packet(0x32, &[&[0, 1, b't', 0, 1, 5, 2, 0, 0, 0, 1][..], b"rotten"].concat()));
+    run.send(publisher, &packet(0x32, &[&[0, 1, b't', 0, 2, 0][..], b"sound"].concat()));
+    let place = run.broker.facts().into_iter().find_map(|fact| match fact {
+        Fact::Queued { position, place, .. } if position.0 == 0 => place,
+        _ => None,
+    });
+    let place = place.expect("it is in the log");
+    let last = (place.offset + u64::from(place.length)) as usize - 1;
+    run.disk.files.get_mut(&place.segment).expect("it is there").written[last] ^= 1;
+    run.pass_ms(500);
+    let (subscriber, _) = accepted(&mut run, "subscriber", false);
+    assert!(payloads(&mut run, subscriber).is_empty(), "the first cannot be read");
+    run.pass_ms(1500);
+    assert_eq!(payloads(&mut run, subscriber), [b"sound"]);
 }
