@@ -15,6 +15,9 @@ use alloc::vec::Vec;
 /// Bytes of one record beside the message in it, at the most.
 const RECORD_BYTES: u64 = 1024;
 
+/// Bytes of the record of something settled or given back, at the most.
+const SETTLEMENT_BYTES: u64 = 64;
+
 /// What a channel has done since the last commit.
 #[derive(Default)]
 pub(crate) struct Transaction {
@@ -53,13 +56,10 @@ impl Broker {
             return Err(Fault::precondition("channel is not transactional"));
         };
         let most = self.log.record_bytes_max() / 2;
+        let rejected = transaction.rejected.iter().map(|rejected| self.bytes_to_reject(rejected));
         let bytes = transaction.bytes
-            + 64 * transaction.acknowledged.len() as u64
-            + transaction
-                .rejected
-                .iter()
-                .map(|(_, unsettled, _)| self.bytes_to_reject(unsettled))
-                .sum::<u64>();
+            + SETTLEMENT_BYTES * transaction.acknowledged.len() as u64
+            + rejected.sum::<u64>();
         if bytes > most {
             let text = format!(
                 "the transaction takes about {bytes} bytes of the log; {most} is the most (half of segment_bytes)"
@@ -102,7 +102,12 @@ impl Broker {
     }
 
     /// Bytes of the log that a rejected delivery may take: it may go on as a dead letter.
-    fn bytes_to_reject(&self, unsettled: &Unsettled) -> u64 {
+    fn bytes_to_reject(&self, (_, unsettled, requeue): &(u64, Unsettled, bool)) -> u64 {
+        let declared = self.state.declared(unsettled.queue);
+        let dead_letters = declared.is_some_and(|d| d.arguments.dead_letter_exchange.is_some());
+        if *requeue || !dead_letters {
+            return SETTLEMENT_BYTES;
+        }
         let entry = self.state.queue(unsettled.lane).and_then(|lane| lane.find(unsettled.position));
         let message = entry.and_then(|entry| self.state.messages.message(entry.message));
         // What is added to the properties (x-death) is about as much as they have already.
