@@ -164,18 +164,7 @@ fn put_body(record: &Record, out: &mut Vec<u8>) -> Option<Span> {
             if *identifier > 0 {
                 put_number(out, (*identifier).into());
             }
-            put_numbers(out, &[session.0, entries.len() as u64]);
-            for (position, message, delivery) in entries {
-                put_numbers(out, &[position.0, message.0]);
-                out.push(delivery.to_byte());
-            }
-            match progress {
-                Progress::Done => out.push(0),
-                Progress::After(topic) => {
-                    out.push(1);
-                    put_bytes(out, topic.as_bytes());
-                }
-            }
+            session::put_retained_queued(out, *session, entries, progress);
         }
         Record::Published(publication) => return Some(put_publication(out, publication)),
         Record::PacketIdReceived { session, packet_id } | Record::PacketIdReleased { session, packet_id } => {

@@ -175,7 +175,14 @@ impl Table {
     }
 
     /// The chunk of an image; false: there is one already.
-    pub fn restore(&mut self, number: u64, page: Page, messages: Vec<(MessageId, Known)>) -> bool {
+    pub fn restore(
+        &mut self,
+        number: u64,
+        page: Page,
+        messages: Vec<(MessageId, Known)>,
+        expiries: Vec<(MessageId, WallTime)>,
+    ) -> bool {
+        self.note_expiries(expiries);
         if self.chunks.contains_key(&number) {
             return false;
         }

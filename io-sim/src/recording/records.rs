@@ -102,9 +102,7 @@ impl Records {
                 format!("the session of {} stays from now on: {expiry:?}", self.client(*session))
             }
             Record::SessionDetached { session, .. } => format!("{} has gone", self.client(*session)),
-            Record::SessionRemoved { session, .. } => {
-                format!("the session of {} is removed", self.client(*session))
-            }
+            Record::SessionRemoved { session, .. } => format!("{}: session removed", self.client(*session)),
             Record::Subscribed { session, filters, .. } => {
                 let words =
                     filters.iter().map(|g| format!("{:?} QoS {}", g.filter, g.subscription.qos as u8));
@@ -152,9 +150,7 @@ impl Records {
             }
             Record::RetainedExpired { topic, .. } => format!("what {topic:?} retained has expired"),
             Record::Topology(topology) => declared(topology),
-            Record::RangeSettled { queue, from, to } => {
-                format!("queue {queue} is purged from {from} to {to}")
-            }
+            Record::RangeSettled { queue, from, to } => format!("queue {queue}: {from} to {to} are purged"),
             Record::Relocated { message, .. } => format!("message {message} is written again"),
             Record::Image(image) => self.image(image),
             Record::Listing(places) => format!("{} images are listed", places.len()),

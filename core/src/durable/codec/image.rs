@@ -66,18 +66,7 @@ pub(super) fn put(out: &mut Vec<u8>, image: &Image) {
                 put_subscription(out, subscription, true);
             }
             put_number(out, owed.len() as u64);
-            for Owed { filter, qos, before, after } in owed {
-                put_bytes(out, filter.as_bytes());
-                out.push(*qos as u8);
-                put_number(out, before.0);
-                match after {
-                    None => out.push(0),
-                    Some(topic) => {
-                        out.push(1);
-                        put_bytes(out, topic.as_bytes());
-                    }
-                }
-            }
+            owed.iter().for_each(|owed| put_owed(out, owed));
         }
         Image::Queue { queue, first, end, entries, notes } => {
             if !notes.is_empty() {
@@ -140,6 +129,20 @@ pub(super) fn put_checkpoint(out: &mut Vec<u8>, checkpoint: &Checkpoint) {
         last = segment.0;
     }
     put_numbers(out, &[checkpoint.next_session.0, checkpoint.next_queue.0, checkpoint.next_message.0]);
+}
+
+fn put_owed(out: &mut Vec<u8>, owed: &Owed) {
+    let Owed { filter, qos, before, after } = owed;
+    put_bytes(out, filter.as_bytes());
+    out.push(*qos as u8);
+    put_number(out, before.0);
+    match after {
+        None => out.push(0),
+        Some(topic) => {
+            out.push(1);
+            put_bytes(out, topic.as_bytes());
+        }
+    }
 }
 
 fn put_note(out: &mut Vec<u8>, position: QueuePosition, note: &Note) {

@@ -1,8 +1,11 @@
 //! What only sessions have in their records: subscriptions, how long they stay, wills.
 
-use super::{Fields, put_message, put_number, put_numbers};
+use super::{Fields, put_bytes, put_message, put_number, put_numbers};
 use crate::durable::record::{SessionExpiry, Subscription, Will};
+use crate::ids::{MessageId, QueuePosition, SessionId};
 use crate::mqtt::packet::QoS;
+use crate::queue::Delivery;
+use crate::routing::retained::Progress;
 use alloc::vec::Vec;
 
 /// Whether nothing of the will needs more than MQTT 3 has.
@@ -24,6 +27,27 @@ pub(super) fn put_subscription(out: &mut Vec<u8>, subscription: &Subscription, o
 pub(super) fn put_identifiers(out: &mut Vec<u8>, identifiers: &[u32]) {
     put_number(out, identifiers.len() as u64);
     identifiers.iter().for_each(|identifier| put_number(out, (*identifier).into()));
+}
+
+/// What a session is owed of the retained messages and gets now.
+pub(super) fn put_retained_queued(
+    out: &mut Vec<u8>,
+    session: SessionId,
+    entries: &[(QueuePosition, MessageId, Delivery)],
+    progress: &Progress,
+) {
+    put_numbers(out, &[session.0, entries.len() as u64]);
+    for (position, message, delivery) in entries {
+        put_numbers(out, &[position.0, message.0]);
+        out.push(delivery.to_byte());
+    }
+    match progress {
+        Progress::Done => out.push(0),
+        Progress::After(topic) => {
+            out.push(1);
+            put_bytes(out, topic.as_bytes());
+        }
+    }
 }
 
 pub(super) fn put_expiry(out: &mut Vec<u8>, expiry: SessionExpiry) {

@@ -122,6 +122,14 @@ fn retained_expired() -> impl Strategy<Value = Record> {
     })
 }
 
+fn returned() -> impl Strategy<Value = Record> {
+    (number(), number(), any::<u32>()).prop_map(|(queue, position, returns)| Record::Returned {
+        queue: QueueId(queue),
+        position: QueuePosition(position),
+        returns,
+    })
+}
+
 /// Records of every type.
 fn record() -> impl Strategy<Value = Record> {
     let numbers = || (number(), number(), number(), number());
@@ -173,8 +181,7 @@ fn record() -> impl Strategy<Value = Record> {
         2 => publication().prop_map(Record::Published),
         1 => place().prop_map(|(queue, position)| Record::Releasing { queue, position }),
         1 => place().prop_map(|(queue, position)| Record::Settled { queue, position }),
-        1 => (place(), any::<u32>())
-            .prop_map(|((queue, position), returns)| Record::Returned { queue, position, returns }),
+        1 => returned(),
         1 => place().prop_map(|(queue, position)| Record::HorizonMoved { queue, position }),
         1 => (key(), a_will()).prop_map(|(key, will)| Record::WillSet { key, will }),
         1 => retained_expired(),

@@ -70,16 +70,10 @@ impl State {
             Record::Releasing { queue, position } => self.release(queue, position, lsn),
             Record::Settled { queue, position } => self.settle(queue, position, lsn),
             Record::Returned { queue, position, returns } => {
-                if let Some(home) = self.home(queue) {
-                    home.changed = true;
-                    home.queue.note_returns(position, returns);
-                }
+                self.change_queue(queue, |queue| queue.note_returns(position, returns));
             }
             Record::HorizonMoved { queue, position } => {
-                if let Some(home) = self.home(queue) {
-                    home.changed = true;
-                    home.queue.horizon.record(position, lsn);
-                }
+                self.change_queue(queue, |queue| queue.horizon.record(position, lsn));
             }
             Record::Topology(topology) => self.apply_topology(topology, lsn),
             Record::RangeSettled { queue, from, to } => self.settle_range(queue, from, to, lsn),
@@ -328,6 +322,13 @@ impl State {
     fn remove_will(&mut self, key: &ClientKey) {
         self.will_pages.remove(key);
         self.wills.remove(key);
+    }
+
+    fn change_queue(&mut self, id: QueueId, change: impl FnOnce(&mut Queue)) {
+        if let Some(home) = self.home(id) {
+            home.changed = true;
+            change(&mut home.queue);
+        }
     }
 
     fn home(&mut self, id: QueueId) -> Option<&mut QueueOfSession> {

@@ -429,8 +429,7 @@ impl State {
                 home.queue.restore_chunk(chunk)
             }
             Image::Messages { chunk, messages, expiries } => {
-                self.messages.table.note_expiries(expiries);
-                self.messages.table.restore(chunk, Page::at(place), messages)
+                self.messages.table.restore(chunk, Page::at(place), messages, expiries)
             }
             Image::Retained { vhost, page, topics } => {
                 let vhost = self.vhost(&vhost);
