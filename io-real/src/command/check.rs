@@ -30,6 +30,10 @@ pub(super) fn check(data_dir: &Path) -> Result<(), Failure> {
     }
     write!(stdout(), "damaged: store in {}\n{}", data_dir.display(), leftover(&left))?;
     tell(&left.losses)?;
+    if losses == 0 {
+        // What is damaged stood before the checkpoint that the rest was read from.
+        writeln!(stdout(), "missing: nothing that is needed; `vowmq salvage` makes a sound store of it")?;
+    }
     Err(match refusal {
         Some(refusal) => store.refused(&refusal),
         None => Failure::new(format!(
