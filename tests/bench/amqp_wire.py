@@ -1,7 +1,8 @@
 """A small AMQP 0-9-1 client, for work that the load generator does not know: plain sockets, frames as bytes."""
 
-import socket
 import struct
+
+from tcp import Connection
 
 METHOD, HEADER, BODY = 1, 2, 3
 TUNE, CONNECTION_OPEN_OK, CHANNEL_OPEN_OK = (10, 30), (10, 41), (20, 11)
@@ -38,14 +39,11 @@ def publish(exchange, key, body):
     return method(1, (60, 40), b"\0\0" + short(exchange) + short(key) + b"\0") + content
 
 
-class Client:
+class Client(Connection):
     """A client with channel 1 open, that waits for what it is told to; other frames are passed over."""
 
     def __init__(self, address):
-        host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=300)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.stream = self.socket.makefile("rb")
+        super().__init__(address, timeout_s=300)
         self.send(b"AMQP\0\0\x09\x01")
         answer = b"\0guest\0guest"
         start_ok = b"\0\0\0\0" + short("PLAIN") + struct.pack(">I", len(answer)) + answer + short("en_US")
@@ -56,9 +54,6 @@ class Client:
         self.wait_for(CONNECTION_OPEN_OK)
         self.send(method(1, (20, 10), b"\0"))
         self.wait_for(CHANNEL_OPEN_OK)
-
-    def send(self, data):
-        self.socket.sendall(data)
 
     def frame(self):
         head = self.stream.read(7)
@@ -93,13 +88,3 @@ class Client:
     def consume(self, queue):
         """Without acknowledgements."""
         self.call((60, 20), b"\0\0" + short(queue) + short("") + b"\2" + b"\0\0\0\0", CONSUME_OK)
-
-    def close(self):
-        self.stream.close()
-        self.socket.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()

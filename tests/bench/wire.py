@@ -1,6 +1,6 @@
 """A small MQTT 3.1.1 client, for work that the load generator does not know: plain sockets, packets as bytes."""
 
-import socket
+from tcp import Connection
 
 CONNACK, PUBACK, SUBACK = 2, 4, 9
 
@@ -31,20 +31,14 @@ def publish(topic, payload, qos=0, packet_id=None):
     return packet(0x30 | qos << 1, text(topic) + (packet_id.to_bytes(2, "big") if qos else b"") + payload)
 
 
-class Client:
+class Client(Connection):
     """A connected client that waits for what it is told to; other packets are passed over."""
 
     def __init__(self, address, client, clean):
-        host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=120)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.stream = self.socket.makefile("rb")
+        super().__init__(address, timeout_s=120)
         self.send(connect(client, clean))
         if self.wait_for(CONNACK)[1] != 0:
             raise ValueError("the connection was refused")
-
-    def send(self, data):
-        self.socket.sendall(data)
 
     def wait_for(self, kind):
         """The body of the next packet of this type."""
@@ -69,13 +63,3 @@ class Client:
 
     def disconnect(self):
         self.send(b"\xe0\0")
-
-    def close(self):
-        self.stream.close()
-        self.socket.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()

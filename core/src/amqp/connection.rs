@@ -228,13 +228,9 @@ impl Broker {
                 return self.park_frame(id, &frame);
             }
         }
-        // Content belongs to a Basic.Publish, if there is one.
-        let publishing = self.channel(id, number).is_some_and(|channel| channel.incoming.is_some());
-        let content_of = if publishing { super::wire::method::basic::Publish::ID } else { MethodId::NONE };
         let outcome = match frame.kind {
             FrameKind::Method => self.method(id, &frame),
-            FrameKind::Header => self.content_header(id, number, &frame).map_err(|fault| (fault, content_of)),
-            FrameKind::Body => self.content_body(id, number, &frame).map_err(|fault| (fault, content_of)),
+            FrameKind::Header | FrameKind::Body => self.content(id, &frame),
             FrameKind::Heartbeat => Ok(()),
         };
         if let Err((fault, method)) = outcome {

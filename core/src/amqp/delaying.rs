@@ -6,7 +6,7 @@
 
 use super::bridge;
 use super::publishing::Content;
-use super::wire::{ShortStr, Value};
+use super::wire::{Properties, ShortStr, Value};
 use crate::broker::Broker;
 use crate::broker::publishing::Published;
 use crate::durable::record::Record;
@@ -24,7 +24,7 @@ use alloc::string::String;
 const PREFIX: &str = "amq.delayed.";
 
 /// The header that says how long to wait, in milliseconds.
-pub(super) const HEADER: &str = "x-delay";
+const HEADER: &str = "x-delay";
 
 /// The longest delay, as in RabbitMQ: 2³² - 1 milliseconds.
 const DELAY_MAX_MS: i64 = 0xffff_ffff;
@@ -34,9 +34,9 @@ pub(super) fn is_hidden(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// How long a message with this header `x-delay` wants to wait; none: not at all.
-pub(super) fn delay_ms(header: Option<Value>) -> Option<u64> {
-    let delay = header?.as_integer()?;
+/// How long the message wants to wait; none: not at all.
+pub(super) fn delay_ms(properties: &Properties) -> Option<u64> {
+    let delay = properties.header(HEADER)?.as_integer()?;
     u64::try_from(delay.min(DELAY_MAX_MS)).ok().filter(|delay| *delay > 0)
 }
 
@@ -149,8 +149,7 @@ fn queue_name(exchange: &str) -> String {
 
 /// When the message is due.
 fn due_at(message: &Message) -> WallTime {
-    let header = bridge::properties(message).header(HEADER);
-    message.published_at.plus_ms(delay_ms(header).unwrap_or(0))
+    message.published_at.plus_ms(delay_ms(&bridge::properties(message)).unwrap_or(0))
 }
 
 /// The message as it goes on: as in RabbitMQ its delay is negative from then on, so that no other exchange delays it.

@@ -4,10 +4,10 @@ use super::arguments::QueueOverflow;
 use super::channel::{Body, Incoming};
 use super::fault::Fault;
 use super::routing::Routed;
-use super::wire::method::basic;
+use super::wire::method::{MethodId, basic};
 use super::wire::{
-    ChannelNumber, ContentHeader, Frame, FrameMax, Properties, PutMethod, ReplyCode, ShortStr, Value,
-    content, frame,
+    ChannelNumber, ContentHeader, Frame, FrameKind, FrameMax, Properties, PutMethod, ReplyCode, ShortStr,
+    Value, content, frame,
 };
 use super::{bridge, connection, presenting};
 use crate::broker::Broker;
@@ -74,12 +74,19 @@ impl Broker {
         Ok(())
     }
 
-    pub(super) fn content_header(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        frame: &Frame,
-    ) -> Result<(), Fault> {
+    /// A frame of content, and what a fault of it is about: the Basic.Publish that it belongs to, if there is one.
+    pub(super) fn content(&mut self, id: ConnectionId, frame: &Frame) -> Result<(), (Fault, MethodId)> {
+        let number = frame.channel.0;
+        let publishing = self.channel(id, number).is_some_and(|channel| channel.incoming.is_some());
+        let about = if publishing { basic::Publish::ID } else { MethodId::NONE };
+        let outcome = match frame.kind {
+            FrameKind::Header => self.content_header(id, number, frame),
+            _ => self.content_body(id, number, frame),
+        };
+        outcome.map_err(|fault| (fault, about))
+    }
+
+    fn content_header(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
         let most = self.settings.limits.packet_bytes as u64;
         let header = ContentHeader::decode(&frame.payload)?;
         let Some(channel) = self.channel_mut(id, number) else {
@@ -99,7 +106,7 @@ impl Broker {
         if header.body_size == 0 { self.publish_incoming(id, number) } else { Ok(()) }
     }
 
-    pub(super) fn content_body(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
+    fn content_body(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
         let incoming = self.channel_mut(id, number).and_then(|channel| channel.incoming.as_mut());
         let Some((incoming, whole)) =
             incoming.and_then(|i| i.header.as_ref().map(|(whole, _)| *whole).map(|whole| (i, whole)))

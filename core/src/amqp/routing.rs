@@ -1,8 +1,8 @@
 //! Where a message goes: from an exchange by its bindings to queues, once each, whatever leads there.
 
 use super::bridge;
-use super::delaying::{self, delay_ms, is_hidden};
-use super::wire::{Properties, ShortStr};
+use super::delaying::{delay_ms, is_hidden};
+use super::wire::{Properties, ShortStr, Value};
 use crate::broker::Broker;
 use crate::durable::state::topology::TOPIC_EXCHANGE;
 use crate::ids::QueueId;
@@ -25,10 +25,8 @@ struct Sought<'a> {
     vhost: usize,
     /// The routing key, and those of the headers CC and BCC.
     keys: Vec<&'a [u8]>,
-    /// An encoded table.
-    headers: Option<&'a [u8]>,
-    /// It wants to wait where an exchange delays.
-    delayed: bool,
+    /// None of a message of an MQTT client.
+    properties: Option<&'a Properties>,
 }
 
 impl Broker {
@@ -51,8 +49,7 @@ impl Broker {
             routed.queues.extend(named.filter_map(|name| queues.get(name)));
         } else {
             self.state.exchange(vhost, exchange)?;
-            let delayed = delay_ms(properties.header(delaying::HEADER)).is_some();
-            let sought = Sought { vhost, keys, headers: properties.encoded_headers(), delayed };
+            let sought = Sought { vhost, keys, properties: Some(properties) };
             self.follow(&sought, exchange, &mut routed);
         }
         routed.queues.sort_unstable();
@@ -71,7 +68,7 @@ impl Broker {
             self.counters.unmappable += 1;
             return Vec::new();
         }
-        let sought = Sought { vhost, keys: Vec::from([&key[..]]), headers: None, delayed: false };
+        let sought = Sought { vhost, keys: Vec::from([&key[..]]), properties: None };
         let mut routed = Routed::default();
         self.follow(&sought, TOPIC_EXCHANGE, &mut routed);
         routed.queues.sort_unstable();
@@ -82,11 +79,12 @@ impl Broker {
     /// Follows the bindings from an exchange on; each exchange is visited once.
     fn follow(&self, sought: &Sought<'_>, first: &str, routed: &mut Routed) {
         let exchanges = &self.state.vhosts[sought.vhost].exchanges;
+        let headers = sought.properties.and_then(Properties::encoded_headers);
         let mut pending: Vec<Arc<str>> = Vec::new();
         let mut seen: BTreeSet<Arc<str>> = BTreeSet::new();
         let mut at = exchanges.get_key_value(first);
         while let Some((name, exchange)) = at {
-            let waits = exchange.spec.delays && sought.delayed;
+            let waits = exchange.spec.delays && sought.properties.and_then(delay_ms).is_some();
             let is_topics = &**name == TOPIC_EXCHANGE;
             if is_topics {
                 routed.topics.extend(sought.keys.iter().map(|key| key.to_vec()));
@@ -101,7 +99,7 @@ impl Broker {
                 }
             };
             for key in sought.keys.iter().filter(|_| !waits) {
-                exchange.router.route(key, sought.headers, &mut |destination| {
+                exchange.router.route(key, headers, &mut |destination| {
                     any = true;
                     match destination {
                         Destination::Queue(queue) => routed.queues.push(*queue),
@@ -124,7 +122,10 @@ impl Broker {
 
 /// The routing keys of the headers CC and BCC.
 fn copies(properties: &Properties) -> Vec<Vec<u8>> {
-    let lists = ["CC", "BCC"].into_iter().filter_map(|name| properties.header(name));
-    let keys = lists.flat_map(|list| list.as_array().unwrap_or(&[]).to_vec());
-    keys.filter_map(|key| key.as_long_string().map(<[u8]>::to_vec)).collect()
+    let mut keys = Vec::new();
+    for list in ["CC", "BCC"].into_iter().filter_map(|name| properties.header(name)) {
+        let texts = list.as_array().into_iter().flatten().filter_map(Value::as_long_string);
+        keys.extend(texts.map(<[u8]>::to_vec));
+    }
+    keys
 }

@@ -194,7 +194,7 @@ impl Broker {
     }
 
     /// Of a queue that counts how often its messages come back: how often they may (`x-delivery-limit`).
-    pub(super) fn counts_returns(&self, queue: QueueId) -> Option<u64> {
+    fn counts_returns(&self, queue: QueueId) -> Option<u64> {
         let arguments = &self.state.declared(queue)?.arguments;
         arguments.delivery_limit.or(arguments.quorum.then_some(u64::MAX))
     }

@@ -150,6 +150,19 @@ pub(crate) const FAN_OUTS_MAX: usize = 16;
 /// Bytes of one recipient in a record, at the most.
 const RECIPIENT_BYTES: u64 = 21;
 
+/// Bytes of what says how many identifiers a recipient has, and of each of them, at the most.
+const IDENTIFIERS_BYTES: u64 = 20;
+const IDENTIFIER_BYTES: u64 = 5;
+
+impl Route {
+    /// Bytes that recipients and identifiers take in a record, at the most.
+    fn recorded_bytes(&self) -> u64 {
+        let identifiers = self.identifiers.iter();
+        let identifiers = identifiers.map(|(_, its)| IDENTIFIERS_BYTES + IDENTIFIER_BYTES * its.len() as u64);
+        RECIPIENT_BYTES * self.recipients.len() as u64 + identifiers.sum::<u64>()
+    }
+}
+
 impl Broker {
     /// Publishes a message.
     pub(crate) fn publish(&mut self, publishing: Publishing<'_>) -> Published {
@@ -173,8 +186,8 @@ impl Broker {
         {
             return self.refused("limits.retained are retained already");
         }
-        let plain = route.recipients.is_empty()
-            && retain == Retain::Not
+        let kept = !route.recipients.is_empty() || retain != Retain::Not;
+        let plain = !kept
             && publishing.replaces.is_empty()
             && publishing.received.is_none()
             && publishing.will_of.is_none();
@@ -183,21 +196,16 @@ impl Broker {
         }
         let bytes = [parts.address, parts.properties, parts.body].map(|part| part.len() as u64);
         let bytes = bytes.iter().sum::<u64>() + RECORD_OVERHEAD_BYTES;
-        let identifiers = route.identifiers.iter().map(|(_, its)| 20 + 5 * its.len() as u64).sum::<u64>();
-        let recipients = RECIPIENT_BYTES * route.recipients.len() as u64 + identifiers;
-        if bytes + recipients > self.log.record_bytes_max() {
+        if bytes + route.recorded_bytes() > self.log.record_bytes_max() {
             return self
                 .refused("the message and its recipients do not fit into a log segment (segment_bytes)");
         }
         // What a topic retains, or does not retain, may be known and not durable yet.
         let mut wait = if publishing.retain { retained_lsn(self, vhost, topic) } else { Lsn::NONE };
-        let heard = !route.recipients.is_empty()
-            || retain != Retain::Not
-            || !route.at_most_once.is_empty()
-            || !route.passed_by.is_empty();
+        let heard = kept || !route.at_most_once.is_empty() || !route.passed_by.is_empty();
         let Route { recipients, sessions, queues, at_most_once, dropped, passed_by, identifiers } = route;
         if !plain {
-            wait = wait.max(self.store(&publishing, (recipients, identifiers), retain, dropped));
+            wait = wait.max(self.store(&publishing, recipients, identifiers, retain, dropped));
         }
         self.note_expiries(&publishing, &sessions, retain);
         for queue in passed_by {
@@ -380,7 +388,8 @@ impl Broker {
     fn store(
         &mut self,
         publishing: &Publishing<'_>,
-        (recipients, identifiers): (Vec<Recipient>, Vec<(QueueId, Vec<u32>)>),
+        recipients: Vec<Recipient>,
+        identifiers: Vec<(QueueId, Vec<u32>)>,
         retain: Retain,
         dropped: Vec<(QueueId, QueuePosition, MessageId)>,
     ) -> Lsn {

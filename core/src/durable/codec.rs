@@ -116,8 +116,8 @@ fn type_of(record: &Record) -> u8 {
         Record::Unsubscribed { .. } => 6,
         Record::RetainedQueued { identifier: 0, .. } => 7,
         Record::RetainedQueued { .. } => 44,
-        Record::Published(publication) if publication.identified().any(|(to, _)| to.durable) => 45,
-        Record::Published(_) => 8,
+        Record::Published(publication) if publication.recorded_identifiers().next().is_none() => 8,
+        Record::Published(_) => 45,
         Record::PacketIdReceived { .. } => 9,
         Record::PacketIdReleased { .. } => 10,
         Record::Releasing { .. } => 11,
@@ -234,11 +234,11 @@ fn put_recipient(out: &mut Vec<u8>, recipient: &Recipient) {
 /// Message id, vhost, retain byte, received (0, or 1 and session and packet id), will of (0, or 1 and client), list
 /// of dropped (queue, position), list of recipient, message.
 fn put_publication(out: &mut Vec<u8>, publication: &Publication) -> Span {
-    let identified = || publication.identified().filter(|(recipient, _)| recipient.durable);
-    if identified().next().is_some() {
-        put_number(out, identified().count() as u64);
-        identified().for_each(|(recipient, identifiers)| {
-            put_number(out, recipient.queue.0);
+    let identified = publication.recorded_identifiers().count();
+    if identified > 0 {
+        put_number(out, identified as u64);
+        publication.recorded_identifiers().for_each(|(queue, identifiers)| {
+            put_number(out, queue.0);
             put_identifiers(out, identifiers);
         });
     }
@@ -252,13 +252,7 @@ fn put_publication(out: &mut Vec<u8>, publication: &Publication) -> Span {
             put_numbers(out, &[session.0, packet_id.get().into()]);
         }
     }
-    match &publication.will_of {
-        None => out.push(0),
-        Some(client) => {
-            out.push(1);
-            put_bytes(out, client.as_bytes());
-        }
-    }
+    put_optional_text(out, publication.will_of.as_deref());
     put_number(out, publication.dropped.len() as u64);
     publication.dropped.iter().for_each(|(queue, position)| put_numbers(out, &[queue.0, position.0]));
     put_number(out, publication.recipients.iter().filter(|recipient| recipient.durable).count() as u64);
@@ -295,6 +289,11 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
     numbers.iter().for_each(|number| put_number(out, *number));
+}
+
+fn put_optional_text(out: &mut Vec<u8>, text: Option<&str>) {
+    out.push(text.is_some().into());
+    text.iter().for_each(|text| put_bytes(out, text.as_bytes()));
 }
 
 fn put_number(out: &mut Vec<u8>, mut number: u64) {

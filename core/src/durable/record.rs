@@ -498,13 +498,19 @@ impl Record {
 }
 
 impl Publication {
-    /// The recipients that subscribed with identifiers, with these.
-    pub fn identified(&self) -> impl Iterator<Item = (&Recipient, &[u32])> {
+    /// The recipients, each with the identifiers of its subscriptions.
+    pub fn recipients_with_identifiers(&self) -> impl Iterator<Item = (&Recipient, &[u32])> {
         let mut identifiers = self.identifiers.iter().peekable();
-        self.recipients.iter().filter_map(move |recipient| {
-            let (_, its) = identifiers.next_if(|(queue, _)| *queue == recipient.queue)?;
-            Some((recipient, &its[..]))
+        self.recipients.iter().map(move |recipient| {
+            let its = identifiers.next_if(|(queue, _)| *queue == recipient.queue);
+            (recipient, its.map_or(&[][..], |(_, its)| its))
         })
+    }
+
+    /// The identifiers that are recorded: of recipients that survive.
+    pub fn recorded_identifiers(&self) -> impl Iterator<Item = (QueueId, &[u32])> {
+        let recorded = |(to, its): &(&Recipient, &[u32])| to.durable && !its.is_empty();
+        self.recipients_with_identifiers().filter(recorded).map(|(to, its)| (to.queue, its))
     }
 
     fn is_durable(&self, state: &State) -> bool {

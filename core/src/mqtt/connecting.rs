@@ -19,6 +19,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// The virtual host of MQTT listeners.
 pub(crate) const DEFAULT_VHOST: &str = "/";
@@ -39,6 +40,16 @@ impl Asker {
     fn of(connect: &Connect<'_>, level: ProtocolLevel) -> Asker {
         let packet_bytes = usize::try_from(connect.terms.maximum_packet_bytes).unwrap_or(usize::MAX);
         Asker { level, packet_bytes }
+    }
+}
+
+/// CONNACK that accepts.
+fn accepting(level: ProtocolLevel, present: bool, properties: &[u8]) -> Box<[u8]> {
+    match level {
+        ProtocolLevel::V5 => connack::encode_accepted(present, properties).into(),
+        ProtocolLevel::V3_1_1 => Box::new(connack::encode(ConnectReturnCode::Accepted, present)),
+        // Its byte of session present is reserved (MQTT 3.1 §3.2).
+        ProtocolLevel::V3_1 => Box::new(connack::encode(ConnectReturnCode::Accepted, false)),
     }
 }
 
@@ -72,19 +83,12 @@ impl Broker {
             return self.refuse(id, asker, code, CloseKind::ProtocolError, "[MQTT-4.12.0-1]", text.into());
         }
         let Some(client) = self.client_id(id, connect, asker) else { return };
-        let answer = self.connack(id, connect, level, &client, false).len();
-        if answer > asker.packet_bytes {
-            let most = asker.packet_bytes;
+        let properties = self.connack_properties(id, connect, asker, &client);
+        let (answer, most) = (connack::bytes_with(&properties), asker.packet_bytes);
+        if answer > most {
             let text = format!("CONNACK takes {answer} bytes; the client's Maximum Packet Size is {most}");
-            let code = ReasonCode::PacketTooLarge;
-            return self.refuse(
-                id,
-                asker,
-                code,
-                CloseKind::ProtocolError,
-                "MQTT 5 [MQTT-3.1.2-24]",
-                text.into(),
-            );
+            let (code, kind) = (ReasonCode::PacketTooLarge, CloseKind::ProtocolError);
+            return self.refuse(id, asker, code, kind, "MQTT 5 [MQTT-3.1.2-24]", text.into());
         }
         if let Some(will) = &connect.will
             && let Some(text) = self.topic_beyond_limits(will.topic.as_str())
@@ -107,7 +111,6 @@ impl Broker {
             false => self.resume_or_begin(key.clone(), expiry),
         };
         let wait = wait.max(self.leave_will(key, connect));
-        let connack = self.connack(id, connect, level, &client, present);
         self.accept(id, connect, level, session);
         self.attach(session, id);
         self.event(|| Event::Connected {
@@ -116,23 +119,20 @@ impl Broker {
             durable: expiry.is_some(),
             present,
         });
-        self.reply(id, wait, Reply::Opening(connack)); // [MQTT-3.2.2-1..3]
+        self.reply(id, wait, Reply::Opening(accepting(level, present, &properties))); // [MQTT-3.2.2-1..3]
         self.begin_deliveries(session);
     }
 
-    /// CONNACK that accepts.
-    fn connack(
+    /// The properties of a CONNACK that accepts; before MQTT 5 there are none.
+    fn connack_properties(
         &self,
         id: ConnectionId,
         connect: &Connect<'_>,
-        level: ProtocolLevel,
+        asker: Asker,
         client: &str,
-        present: bool,
-    ) -> Box<[u8]> {
-        if level != ProtocolLevel::V5 {
-            // In MQTT 3.1 the byte of session present is reserved (MQTT 3.1 §3.2).
-            let told = present && level == ProtocolLevel::V3_1_1;
-            return Box::new(connack::encode(ConnectReturnCode::Accepted, told));
+    ) -> Vec<u8> {
+        if asker.level != ProtocolLevel::V5 {
+            return Vec::new();
         }
         let answers = connect.terms.wants_response_information.then(|| format!("answers/{id}/{client}"));
         let answers = answers.filter(|topic| topic.len() <= self.settings.limits.topic_bytes);
@@ -143,12 +143,11 @@ impl Broker {
             response_information: answers.as_deref(), // [MQTT-3.1.2-28]
             ..terms::of_broker(&self.settings.limits)
         };
-        let whole = connack::encode_accepted(present, &terms);
-        if whole.len() <= Asker::of(connect, level).packet_bytes || answers.is_none() {
-            return whole.into();
+        let whole = connack::properties(&terms);
+        if connack::bytes_with(&whole) <= asker.packet_bytes || answers.is_none() {
+            return whole;
         }
-        let terms = connack::Terms { response_information: None, ..terms };
-        connack::encode_accepted(present, &terms).into()
+        connack::properties(&connack::Terms { response_information: None, ..terms })
     }
 
     /// The keep-alive that a client is told to use, if not its own. [MQTT-3.1.2-21], [MQTT-3.2.2-21]

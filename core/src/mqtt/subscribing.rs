@@ -119,9 +119,7 @@ impl Broker {
         put_codes(&mut unsuback, UNSUBACK, unsubscribe.packet_id, &codes, ProtocolLevel::V5);
         self.reply(id, wait, Reply::Long(unsuback.into()));
     }
-}
 
-impl Broker {
     /// Whether SUBACK, or UNSUBACK of MQTT 5, with so many codes is not larger than the client takes; otherwise the
     /// connection has been closed, and nothing done. [MQTT-3.1.2-24] of MQTT 5
     fn answer_fits(&mut self, id: ConnectionId, codes: usize) -> bool {

@@ -252,11 +252,6 @@ impl Queue {
         true
     }
 
-    /// The entry came from this group.
-    pub(crate) fn note_group(&mut self, position: QueuePosition, group: SessionId) {
-        self.note(position, Note { group: Some(group), ..Note::default() });
-    }
-
     /// The entry was delivered and came back so often, at least.
     pub(crate) fn note_returns(&mut self, position: QueuePosition, returns: u32) {
         if self.find(position).is_some() {
@@ -276,26 +271,23 @@ impl Queue {
         }
     }
 
-    /// The entry came by subscriptions with these identifiers.
-    pub(crate) fn note_identifiers(&mut self, position: QueuePosition, identifiers: &[u32]) {
-        if self.find(position).is_some() {
-            self.note(position, Note { identifiers: identifiers.into(), ..Note::default() });
-        }
+    fn note_of(&self, position: QueuePosition) -> Option<&Note> {
+        self.notes.as_ref()?.get(&position)
     }
 
     /// The identifiers of the subscriptions that the entry came by.
     pub fn identifiers_of(&self, position: QueuePosition) -> &[u32] {
-        self.notes.as_ref().and_then(|notes| notes.get(&position)).map_or(&[], |note| &note.identifiers)
+        self.note_of(position).map_or(&[], |note| &note.identifiers)
     }
 
     /// The group that the entry came from.
     pub fn group_of(&self, position: QueuePosition) -> Option<SessionId> {
-        self.notes.as_ref()?.get(&position)?.group
+        self.note_of(position)?.group
     }
 
     /// How often the entry was delivered and came back, where that is counted.
     pub fn returns_of(&self, position: QueuePosition) -> u32 {
-        self.notes.as_ref().and_then(|notes| notes.get(&position)).map_or(0, |note| note.returns)
+        self.note_of(position).map_or(0, |note| note.returns)
     }
 
     /// The entries from here up to there of which more is known than a chunk holds.

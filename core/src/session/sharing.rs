@@ -113,19 +113,17 @@ impl Broker {
         let session = self.state.session(group).expect("the group has a session");
         let (queue, durable, vhost) = (session.queue, session.durable, session.key.vhost.clone());
         let position = self.state.queue(queue).expect("a session owns a queue").next();
-        let recipients = Vec::from([Recipient { queue, position, delivery, durable, group: None }]);
-        let (message, dropped, identifiers) = (self.state.next_message(), Vec::new(), Vec::new());
-        let (retain, received, will_of) = (Retain::Not, None, None);
+        let recipient = Recipient { queue, position, delivery, durable, group: None };
         let publication = Publication {
-            message,
+            message: self.state.next_message(),
             vhost,
             content,
-            recipients,
-            dropped,
-            retain,
-            received,
-            will_of,
-            identifiers,
+            recipients: Vec::from([recipient]),
+            dropped: Vec::new(),
+            retain: Retain::Not,
+            received: None,
+            will_of: None,
+            identifiers: Vec::new(),
         };
         self.commit(Record::Published(publication));
     }

@@ -19,7 +19,7 @@
 //! A place: segment, offset, length, checksum (4 bytes, least first).
 
 use super::session::{is_of_mqtt_3, put_expiry, put_identifiers, put_subscription, put_will};
-use super::{Fields, put_bytes, put_key, put_number, put_numbers, topology};
+use super::{Fields, put_bytes, put_key, put_number, put_numbers, put_optional_text, topology};
 use crate::durable::place::Place;
 use crate::durable::record::{Begin, Checkpoint, Image, SessionExpiry};
 use crate::durable::state::Owed;
@@ -136,19 +136,12 @@ fn put_owed(out: &mut Vec<u8>, owed: &Owed) {
     put_bytes(out, filter.as_bytes());
     out.push(*qos as u8);
     put_number(out, before.0);
-    match after {
-        None => out.push(0),
-        Some(topic) => {
-            out.push(1);
-            put_bytes(out, topic.as_bytes());
-        }
-    }
+    put_optional_text(out, after.as_deref());
 }
 
 fn put_note(out: &mut Vec<u8>, position: QueuePosition, note: &Note) {
     put_number(out, position.0);
-    out.push(u8::from(note.group.is_some()));
-    note.group.iter().for_each(|group| put_number(out, group.0));
+    put_optional(out, note.group.map(|group| group.0));
     put_number(out, u64::from(note.returns));
     put_identifiers(out, &note.identifiers);
 }

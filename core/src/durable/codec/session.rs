@@ -1,6 +1,6 @@
 //! What only sessions have in their records: subscriptions, how long they stay, wills.
 
-use super::{Fields, put_bytes, put_message, put_number, put_numbers};
+use super::{Fields, put_message, put_number, put_numbers, put_optional_text};
 use crate::durable::record::{SessionExpiry, Subscription, Will};
 use crate::ids::{MessageId, QueuePosition, SessionId};
 use crate::mqtt::packet::QoS;
@@ -41,13 +41,13 @@ pub(super) fn put_retained_queued(
         put_numbers(out, &[position.0, message.0]);
         out.push(delivery.to_byte());
     }
-    match progress {
-        Progress::Done => out.push(0),
-        Progress::After(topic) => {
-            out.push(1);
-            put_bytes(out, topic.as_bytes());
-        }
-    }
+    put_optional_text(
+        out,
+        match progress {
+            Progress::Done => None,
+            Progress::After(topic) => Some(topic),
+        },
+    );
 }
 
 pub(super) fn put_expiry(out: &mut Vec<u8>, expiry: SessionExpiry) {

@@ -12,7 +12,7 @@ use crate::durable::record::{
 use crate::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use crate::mqtt::packet::PacketId;
 use crate::mqtt::topic::TopicFilter;
-use crate::queue::{Delivery, Queue, Stage};
+use crate::queue::{Delivery, Note, Queue, Stage};
 use crate::routing::retained::{Progress, Retained};
 use crate::routing::subscriptions::Subscriber;
 use alloc::boxed::Box;
@@ -54,7 +54,7 @@ impl State {
             }
             Record::Published(publication) => self.publish(publication, lsn, place),
             Record::Moved { from, message, to } => {
-                self.push(&to, message, self.messages.bytes_of_body(message), lsn);
+                self.push((&to, &[]), message, self.messages.bytes_of_body(message), lsn);
                 self.messages.retain(message);
                 if let Some((queue, position)) = from {
                     self.settle(queue, position, lsn);
@@ -187,15 +187,12 @@ impl State {
         let queue = self.sessions.get(&id).map(|session| session.queue);
         assert!(queue.is_some() || self.restoring, "only sessions that exist are owed");
         let Some(queue) = queue else { return };
+        let identifiers = [identifier];
+        let identifiers = if identifier > 0 { &identifiers[..] } else { &[] };
         for &(position, message, delivery) in entries {
             let to = Recipient { queue, position, delivery, durable: true, group: None };
-            self.push(&to, message, self.messages.bytes_of_body(message), lsn);
+            self.push((&to, identifiers), message, self.messages.bytes_of_body(message), lsn);
             self.messages.retain(message);
-            if identifier > 0
-                && let Some(home) = self.home(queue)
-            {
-                home.queue.note_identifiers(position, &[identifier]);
-            }
         }
         let Some(session) = self.session_for_subscribing(id, lsn) else { return };
         match progress {
@@ -243,17 +240,13 @@ impl State {
             }
         }
         let bytes = if self.restoring { 0 } else { publication.content.body().len() as u64 };
-        for recipient in &publication.recipients {
-            self.push(recipient, publication.message, bytes, lsn);
-        }
-        for (recipient, identifiers) in publication.identified() {
-            if let Some(home) = self.home(recipient.queue) {
-                home.queue.note_identifiers(recipient.position, identifiers);
-            }
+        for to in publication.recipients_with_identifiers() {
+            self.push(to, publication.message, bytes, lsn);
         }
     }
 
-    fn push(&mut self, to: &Recipient, message: MessageId, bytes: u64, lsn: Lsn) {
+    /// A recipient, with the identifiers of its subscriptions, gets the message.
+    fn push(&mut self, (to, identifiers): (&Recipient, &[u32]), message: MessageId, bytes: u64, lsn: Lsn) {
         let Recipient { queue, position, delivery, group, .. } = *to;
         let restoring = self.restoring;
         let Some(home) = self.home(queue) else { return };
@@ -264,8 +257,8 @@ impl State {
         assert!(restoring || follows, "positions count every enqueue");
         home.changed = true;
         let pushed = home.queue.push(position, message, delivery, bytes, lsn);
-        if let Some(group) = group.filter(|_| pushed) {
-            home.queue.note_group(position, group);
+        if pushed && (group.is_some() || !identifiers.is_empty()) {
+            home.queue.note(position, Note { group, identifiers: identifiers.into(), ..Note::default() });
         }
         self.entries += u64::from(pushed);
     }

@@ -216,22 +216,7 @@ impl State {
                     Some(Image::Queue { queue: *id, first, end, entries, notes })
                 })
             }
-            Spot::Messages(number) => {
-                let expiries: Vec<_> = self.messages.table.expiries_of(*number).collect();
-                let chunk = self.messages.table.chunk_mut(*number);
-                chunk.filter(|chunk| due(&chunk.page)).and_then(|chunk| {
-                    let on_disk = chunk.iter(*number).filter(|(_, known)| known.place.is_some());
-                    let uncounted = |(id, known)| (id, table::Known { references: 0, ..known });
-                    let messages: Vec<_> = on_disk.map(uncounted).collect();
-                    if messages.is_empty() {
-                        chunk.page = Page::default();
-                        chunk.page.touch();
-                        return None;
-                    }
-                    chunk.page.imaged();
-                    Some(Image::Messages { chunk: *number, messages, expiries })
-                })
-            }
+            Spot::Messages(number) => self.messages_image(*number, &due),
             Spot::Retained(vhost, number) => {
                 let vhost = &mut self.vhosts[*vhost];
                 let page = vhost.retained.page_mut(*number).filter(|page| due(page));
@@ -255,6 +240,21 @@ impl State {
             }
         };
         image.into_iter().collect()
+    }
+
+    fn messages_image(&mut self, number: u64, due: &dyn Fn(&Page) -> bool) -> Option<Image> {
+        let table = &mut self.messages.table;
+        let chunk = table.chunk_mut(number).filter(|chunk| due(&chunk.page))?;
+        let on_disk = chunk.iter(number).filter(|(_, known)| known.place.is_some());
+        let uncounted = |(id, known)| (id, table::Known { references: 0, ..known });
+        let messages: Vec<_> = on_disk.map(uncounted).collect();
+        if messages.is_empty() {
+            chunk.page = Page::default();
+            chunk.page.touch();
+            return None;
+        }
+        chunk.page.imaged();
+        Some(Image::Messages { chunk: number, messages, expiries: table.expiries_of(number).collect() })
     }
 
     fn session_image(&mut self, id: SessionId, due: &dyn Fn(&Page) -> bool) -> Option<Image> {

@@ -1,6 +1,6 @@
 //! CONNACK (§3.2).
 
-use super::frame::put_remaining_length;
+use super::frame::{put_remaining_length, whole_bytes};
 use super::property;
 use super::reason::ReasonCode;
 use alloc::vec::Vec;
@@ -58,8 +58,8 @@ pub struct Terms<'a> {
     pub response_information: Option<&'a str>,
 }
 
-/// The packet of MQTT 5 that accepts.
-pub fn encode_accepted(session_present: bool, terms: &Terms<'_>) -> Vec<u8> {
+/// The properties of a packet of MQTT 5 that accepts.
+pub fn properties(terms: &Terms<'_>) -> Vec<u8> {
     let mut properties = Vec::new();
     if terms.receive_maximum != u16::MAX {
         property::put(&mut properties, &property::Property::ReceiveMaximum(terms.receive_maximum));
@@ -79,7 +79,17 @@ pub fn encode_accepted(session_present: bool, terms: &Terms<'_>) -> Vec<u8> {
     if let Some(text) = terms.response_information {
         property::put_response_information(&mut properties, text);
     }
-    encode_v5(session_present, ReasonCode::Success, &properties)
+    properties
+}
+
+/// Bytes of a packet of MQTT 5 with these properties.
+pub fn bytes_with(properties: &[u8]) -> usize {
+    whole_bytes(body_bytes(properties))
+}
+
+/// The packet of MQTT 5 that accepts.
+pub fn encode_accepted(session_present: bool, properties: &[u8]) -> Vec<u8> {
+    encode_v5(session_present, ReasonCode::Success, properties)
 }
 
 /// The packet of MQTT 5 that refuses [MQTT-3.2.2-6], in at most `most` bytes: the words are left out where they do not
@@ -87,15 +97,21 @@ pub fn encode_accepted(session_present: bool, terms: &Terms<'_>) -> Vec<u8> {
 pub fn encode_refused(reason: ReasonCode, words: &str, most: usize) -> Option<Vec<u8>> {
     let mut properties = Vec::new();
     property::put_reason(&mut properties, words);
-    let whole = encode_v5(false, reason, &properties);
-    let short = || encode_v5(false, reason, &[]);
-    Some(if whole.len() <= most { whole } else { short() }).filter(|packet| packet.len() <= most)
+    if bytes_with(&properties) > most {
+        properties.clear();
+    }
+    (bytes_with(&properties) <= most).then(|| encode_v5(false, reason, &properties))
+}
+
+/// Acknowledge flags, reason code, properties with their length.
+fn body_bytes(properties: &[u8]) -> usize {
+    2 + property::variable_bytes(properties.len()) + properties.len()
 }
 
 fn encode_v5(session_present: bool, reason: ReasonCode, properties: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(properties.len() + 10);
     out.put_u8(0x20);
-    put_remaining_length(&mut out, 2 + property::variable_bytes(properties.len()) + properties.len());
+    put_remaining_length(&mut out, body_bytes(properties));
     out.put_slice(&[u8::from(session_present), reason as u8]);
     put_remaining_length(&mut out, properties.len());
     out.put_slice(properties);

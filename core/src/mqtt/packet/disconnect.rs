@@ -1,6 +1,6 @@
 //! DISCONNECT (§3.14): of a client, and in MQTT 5 of the broker.
 
-use super::frame::put_remaining_length;
+use super::frame::{put_remaining_length, whole_bytes};
 use super::property::{self, Allowed, Property};
 use super::reader::Reader;
 use super::reason::ReasonCode;
@@ -49,7 +49,7 @@ pub fn encode(reason: ReasonCode, words: &str, most: usize) -> Vec<u8> {
     let mut properties = Vec::new();
     property::put_reason(&mut properties, words);
     let length = 1 + property::variable_bytes(properties.len()) + properties.len();
-    if 1 + property::variable_bytes(length) + length > most {
+    if whole_bytes(length) > most {
         return Vec::from([0xe0, 1, reason as u8]);
     }
     let mut out = Vec::with_capacity(length + 5);
