@@ -224,17 +224,17 @@ impl Model {
         if message.will_of.is_some() {
             return;
         }
-        let (topic, sends, sent, published) = (message.topic, message.sends, message.sent, message.qos);
+        let &Message { topic, sends, sent, qos: published, expiry_s, .. } = message;
         let flow = (key.publisher, topic, published, delivery.qos);
         let newest = self.clients[delivery.client].newest.get(&flow).copied();
         let Some(newest) = newest.filter(|newest| *newest > key.sequence) else {
             self.clients[delivery.client].newest.insert(flow, key.sequence);
             return;
         };
-        // Sent twice, its first copy may have come while nobody was subscribed, or been dropped at a bound.
+        // Sent twice, its first copy may have come while nobody was subscribed, been dropped at a bound, or expired.
         let granted = self.certainly_granted(delivery.client, topic, sent);
         let subscribed = delivery.qos > 0 && !self.bounded && granted.is_some_and(|qos| qos > 0);
-        if sends == 1 || subscribed {
+        if sends == 1 || subscribed && (published == 2 || expiry_s.is_none()) {
             let later = MessageKey { sequence: newest, ..key };
             let text = format!("client {} receives {key} for the first time after {later}", delivery.client);
             self.fail(Checker::Order, format!("client {} {key}", delivery.client), text);
