@@ -1,5 +1,6 @@
 //! A connection, as far as it does not depend on its protocol: what came in, what goes out, and what waits.
 
+use crate::access::Proving;
 use crate::amqp::{self, ConsumerId};
 use crate::ids::{ListenerId, Lsn, SessionId};
 use crate::input::{Peer, Protocol};
@@ -47,6 +48,8 @@ pub struct Connection {
     pub timer: Option<(Monotonic, Why)>,
     /// The MQTT client, once its CONNECT was accepted.
     pub client: Option<Box<Client>>,
+    /// It is about to prove who it is.
+    pub(crate) proving: Option<Box<Proving>>,
     /// What is known of the AMQP client.
     pub(crate) amqp: Option<Box<amqp::connection::Peer>>,
 }
@@ -96,18 +99,28 @@ impl Connection {
             last_received: now,
             timer: None,
             client: None,
+            proving: None,
             amqp,
         }
     }
 
-    /// Whether its input has to wait: its turn is over, too many replies are held, too much is parked, or its peer asks for more and
-    /// more answers that it does not read. Deliveries alone stop at the first `unsent_bytes`.
+    /// Whether its input has to wait: it is not known yet who it is, its turn is over, too many replies are held, too much is
+    /// parked, or its peer asks for more and more answers that it does not read. Deliveries alone stop at the first
+    /// `unsent_bytes`.
     pub fn is_blocked(&self, limits: &Limits) -> bool {
+        if self.awaits_verdict() {
+            return true;
+        }
         !self.closing
             && (self.put_off
                 || self.replies.len() >= limits.held_replies
                 || self.parked_bytes >= limits.parked_bytes
                 || self.send.unsent() / 2 >= limits.unsent_bytes)
+    }
+
+    /// Whether the driver has been asked who it is, before it may do anything.
+    pub(crate) fn awaits_verdict(&self) -> bool {
+        self.proving.as_ref().is_some_and(|proving| proving.blocks())
     }
 
     /// Whether what came in has at least one whole packet, as far as one can see.

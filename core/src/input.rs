@@ -1,5 +1,6 @@
 //! What the core is told: facts, in the past tense. A whole run is its list of `(Now, Input)`.
 
+use crate::access::Verdict;
 use crate::ids::{ConnectionId, ListenerId, OpId, QueryId, SegmentNumber};
 use crate::limits::Settings;
 use alloc::boxed::Box;
@@ -44,6 +45,13 @@ pub enum Input {
         connection: ConnectionId,
         /// How it ended.
         cause: CloseCause,
+    },
+    /// Whether a client is who it says, as `Output::Verify` asked. Ignored when the connection is gone.
+    Verified {
+        /// The connection.
+        connection: ConnectionId,
+        /// The answer.
+        verdict: Verdict,
     },
     /// A disk operation ended.
     DiskDone {

@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+pub mod access;
 pub mod amqp;
 pub mod broker;
 pub mod connection;

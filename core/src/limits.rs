@@ -1,10 +1,14 @@
 //! Every bound in one place, with its default. Each is a setting of the configuration file.
 
+use crate::access::Access;
+
 /// What the operator may set. Changing one at run time (`Input::Reload`) holds for what happens afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The bounds.
     pub limits: Limits,
+    /// Who may connect.
+    pub access: Access,
     /// When written data is forced to the disk.
     pub sync: SyncPolicy,
     /// Bytes of a segment file: 64 KiB to 4 GiB, a multiple of 4096. Read at start only.
@@ -150,6 +154,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             limits: Limits::default(),
+            access: Access::default(),
             sync: SyncPolicy::Always,
             segment_bytes: 64 * 1024 * 1024,
             message_events: false,

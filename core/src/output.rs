@@ -1,5 +1,6 @@
 //! What the core wants: orders, in the imperative. The driver carries them out and reports back.
 
+use crate::access::Credentials;
 use crate::event::Event;
 use crate::ids::{ConnectionId, OpId, QueryId, SegmentNumber};
 use crate::statistics::Statistics;
@@ -36,6 +37,14 @@ pub enum Output {
     ResumeReading {
         /// The connection.
         connection: ConnectionId,
+    },
+    /// Find out whether the client is who it says, and answer with `Verified`: one order a connection at a time. The
+    /// connection may be gone before.
+    Verify {
+        /// The connection.
+        connection: ConnectionId,
+        /// What it says.
+        credentials: Credentials,
     },
     /// Do this to the store. Every order is answered by one `DiskDone`. Orders that depend on one another are
     /// not given before the first is answered; a driver may carry out others in any order.
@@ -156,6 +165,8 @@ pub enum CloseKind {
     Lost,
     /// Another connection took the session over.
     TakenOver,
+    /// The client could not prove who it is.
+    Unauthorized,
     /// The broker cannot serve now (disk full, too many connections).
     Unavailable,
 }

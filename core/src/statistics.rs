@@ -49,6 +49,8 @@ pub struct Statistics {
     pub sessions_expired: u64,
     /// Connections closed because the peer broke a rule.
     pub protocol_errors: u64,
+    /// Clients that could not prove who they are.
+    pub logins_refused: u64,
     /// Records appended to the log.
     pub records: u64,
     /// Batches written.

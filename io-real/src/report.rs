@@ -54,7 +54,10 @@ impl CloseLog {
             CloseKind::Lost | CloseKind::TakenOver => {
                 tracing::info!("connection {connection} from {peer} closed: {reason}");
             }
-            CloseKind::ProtocolError | CloseKind::Limit | CloseKind::Unavailable => {
+            CloseKind::ProtocolError
+            | CloseKind::Limit
+            | CloseKind::Unauthorized
+            | CloseKind::Unavailable => {
                 if self.may_warn(now) {
                     tracing::warn!("connection {connection} from {peer} closed: {reason}");
                 }
@@ -77,7 +80,7 @@ impl CloseLog {
 }
 
 /// What went another way than to its receivers, and what was refused.
-fn troubles(of: &Statistics) -> [(&'static str, u64); 17] {
+fn troubles(of: &Statistics) -> [(&'static str, u64); 18] {
     [
         ("dropped_slow_reader", of.dropped_slow_reader),
         ("dropped_queue_full", of.dropped_queue_full),
@@ -96,6 +99,7 @@ fn troubles(of: &Statistics) -> [(&'static str, u64); 17] {
         ("unreadable", of.unreadable),
         ("sessions_expired", of.sessions_expired),
         ("protocol_errors", of.protocol_errors),
+        ("logins_refused", of.logins_refused),
     ]
 }
 

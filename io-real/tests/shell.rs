@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use vowmq::access::{Logins, Users};
 use vowmq::clock::Clock;
 use vowmq::disk::directory::{Access, Directory};
 use vowmq::disk::threads::DiskThreads;
@@ -95,7 +96,7 @@ impl Running {
         let (accept, accepted) = unbounded_channel();
         shell.listen(Channel(accepted), Protocol::Mqtt);
         let (commands, incoming) = unbounded_channel();
-        let halt = spawn_local(shell.run(disk, incoming));
+        let halt = spawn_local(shell.run(disk, Logins::of(Users::default()), incoming));
         Running { _place: place, accept, commands, halt }
     }
 

@@ -22,6 +22,7 @@ pub(crate) enum Domain {
     FaultDelay = 10,
     Lie = 11,
     Boot = 12,
+    Login = 13,
     Shell = 100,
 }
 

@@ -62,6 +62,8 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Client {
     index: usize,
     program: ClientProgram,
+    /// It gives its name and password.
+    logs_in: bool,
     draws: Draws,
     link: Link,
     /// What holds on its connection.
@@ -95,6 +97,11 @@ enum Link {
     Up { connection: ConnectionId, clean: bool },
 }
 
+/// The password of the client with this identifier, and of the user of this name.
+pub(crate) fn password(id: &str) -> String {
+    format!("the password of {id}")
+}
+
 /// How a client sees its connection end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loss {
@@ -105,11 +112,12 @@ enum Loss {
 }
 
 impl Client {
-    pub(crate) fn new(index: usize, program: ClientProgram, draws: Draws) -> Client {
+    pub(crate) fn new(index: usize, program: ClientProgram, logs_in: bool, draws: Draws) -> Client {
         let session = Session::new(program.window);
         Client {
             index,
             program,
+            logs_in,
             draws,
             link: Link::Off,
             agreement: Agreement::none(),
@@ -217,6 +225,7 @@ impl Client {
             keep_alive_s: self.program.keep_alive_s,
             clean,
             will,
+            password: self.logs_in.then(|| password(&self.program.id)),
             terms,
         };
         self.write(around, &Packet::Connect(connect));

@@ -52,6 +52,8 @@ pub(crate) struct Connect {
     /// Clean session, or clean start.
     pub(crate) clean: bool,
     pub(crate) will: Option<LastWill>,
+    /// The password, if it gives one; its name is the client identifier then.
+    pub(crate) password: Option<String>,
     /// What only MQTT 5 has.
     pub(crate) terms: Terms,
 }

@@ -191,6 +191,13 @@ pub enum Fault {
         /// Which way.
         direction: Direction,
     },
+    /// Somebody else connects under a client's identifier, and does not know its password.
+    Intruder {
+        /// When.
+        when: When,
+        /// Whose, counted from 0.
+        client: usize,
+    },
     /// The wall clock jumps.
     WallJump {
         /// When.
@@ -204,8 +211,8 @@ fn dropped() -> Pages {
     Pages::Dropped
 }
 
-/// What each kind of fault is counted as when it takes effect, in the order of `Fault`.
-pub const EFFECTS: [&str; 16] = [
+/// What each kind of fault is counted as when it takes effect, by `Fault::effect`.
+pub const EFFECTS: [&str; 17] = [
     "power cut",
     "process crash",
     "shutdown",
@@ -222,6 +229,7 @@ pub const EFFECTS: [&str; 16] = [
     "half-open",
     "network stall",
     "wall clock jump",
+    "intruder",
 ];
 
 impl Fault {
@@ -244,6 +252,7 @@ impl Fault {
             Fault::HalfOpen { .. } => 13,
             Fault::Stall { .. } => 14,
             Fault::WallJump { .. } => 15,
+            Fault::Intruder { .. } => 16,
         };
         EFFECTS[index]
     }
@@ -266,6 +275,7 @@ impl Fault {
             | Fault::Reset { when, .. }
             | Fault::HalfOpen { when, .. }
             | Fault::Stall { when, .. }
+            | Fault::Intruder { when, .. }
             | Fault::WallJump { when, .. } => when,
         }
     }
@@ -285,7 +295,7 @@ impl Fault {
     pub fn client(&self) -> Option<usize> {
         match self {
             Fault::Reset { client, .. } | Fault::Stall { client, .. } => *client,
-            Fault::HalfOpen { client, .. } => Some(*client),
+            Fault::HalfOpen { client, .. } | Fault::Intruder { client, .. } => Some(*client),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@
 mod faults;
 mod groups;
 mod situation;
+mod users;
 
 use crate::chance::{Chance, Domain, Draws};
 use crate::fault::{Fault, When};
@@ -59,6 +60,7 @@ pub fn generate(seed: u64) -> Scenario {
     groups::add_some(&mut part(10), &mut scenario, of_mqtt_5);
     situation::add_some(&mut part(6), &mut scenario);
     fill_up(&mut part(8), &mut scenario);
+    users::add_some(&mut part(11), &mut scenario);
     keep_to_what_is_taken(&mut scenario);
     scenario
 }

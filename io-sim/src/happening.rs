@@ -23,6 +23,8 @@ pub(crate) enum Happening {
     Wake { epoch: u64 },
     /// The driver fetches the broker's outputs.
     Drain { epoch: u64 },
+    /// The driver has found out whether a client is who it says.
+    Verified { epoch: u64, connection: ConnectionId, right: bool },
     /// The process is started.
     Start,
     /// A fault sets in.
@@ -46,6 +48,7 @@ impl Happening {
                 | Happening::DiskDone { .. }
                 | Happening::Wake { .. }
                 | Happening::Drain { .. }
+                | Happening::Verified { .. }
         )
     }
 }

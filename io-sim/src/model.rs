@@ -337,8 +337,10 @@ impl Model {
             (present && state.maybe_present) || (!present && absence)
         };
         if !present {
-            state.start_afresh();
+            self.member_begins_afresh(client);
+            self.clients[client].start_afresh();
         }
+        let state = &mut self.clients[client];
         state.session_durable = !clean;
         (state.maybe_present, state.maybe_absent) = (!clean, clean);
         self.review_groups(!present);

@@ -14,6 +14,7 @@ pub use settings::{BrokerSettings, Sync};
 use crate::fault::{Fault, When};
 use crate::outcome::Checker;
 use serde::{Deserialize, Serialize};
+use vowmq_core::access::Access;
 use vowmq_core::limits::{Limits, Overflow, Settings, SyncPolicy};
 
 /// Everything that decides a run.
@@ -430,6 +431,11 @@ impl Scenario {
         });
         let later = self.restarts.iter().chain(reloaded);
         std::iter::once(self.first_settings()).chain(later.map(BrokerSettings::settings))
+    }
+
+    /// Whether clients have to prove who they are, at some time.
+    pub(crate) fn has_users(&self) -> bool {
+        self.all_settings().any(|settings| settings.access != Access::Everybody)
     }
 
     /// Whether some settings give up the promise that an acknowledgement means "on disk".

@@ -2,6 +2,7 @@
 
 mod damage;
 mod fault;
+mod login;
 mod phase;
 mod process;
 mod wire;
@@ -22,6 +23,7 @@ use crate::tap::Tap;
 use crate::trace::{Detail, Trace};
 use damage::Damage;
 use fault::Plan;
+use login::Intruders;
 use phase::Phase;
 use process::Process;
 use std::collections::{BTreeMap, VecDeque};
@@ -65,6 +67,7 @@ pub(crate) struct World<'a> {
     /// The process stands still until then.
     paused_until: u64,
     wall: WallClock,
+    intruders: Intruders,
     over: bool,
     /// What the run brought, if it is gone on with to show what comes of a broken promise.
     ended: Option<Outcome>,
@@ -81,7 +84,7 @@ impl<'a> World<'a> {
                 schedule.add(at.at_us, Happening::Operation { client: index, index: operation });
             }
             let draws = chance.draws(Domain::Client, crate::chance::entity(&program.id));
-            clients.push(Client::new(index, program.clone(), draws));
+            clients.push(Client::new(index, program.clone(), scenario.has_users(), draws));
         }
         for (index, at) in scenario::at_times(&scenario.faults) {
             schedule.add(at, Happening::Fault(index));
@@ -116,6 +119,7 @@ impl<'a> World<'a> {
             crash_draws: chance.draws(Domain::Crash, 0),
             driver_draws: chance.draws(Domain::Driver, 0),
             taps: BTreeMap::new(),
+            intruders: Intruders::default(),
             over: false,
             ended: None,
         }
@@ -226,6 +230,7 @@ impl<'a> World<'a> {
                 }
             }
             Happening::DiskDone { epoch, op } => self.disk_done(epoch, op),
+            Happening::Verified { epoch, connection, right } => self.verified(epoch, connection, right),
             Happening::Wake { epoch } => self.wake(epoch),
             Happening::Drain { epoch } => self.drain_late(epoch),
             Happening::Start => self.start(),

@@ -106,6 +106,7 @@ impl Driver {
                 self.broker.handle(self.now, Input::DiskDone { op, result });
             }
             Output::Halt { fault } => panic!("the broker stopped: {fault}"),
+            Output::Verify { .. } => panic!("everybody may connect"),
             Output::Close { .. }
             | Output::PauseReading { .. }
             | Output::ResumeReading { .. }

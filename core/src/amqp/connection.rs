@@ -15,6 +15,7 @@ use super::wire::{
     ChannelNumber, Frame, FrameKind, FrameMax, Framed, Method, ProtocolHeader, PutMethod, ReplyCode,
     ShortStr, Table, Value, frame,
 };
+use crate::access::{Access, Credentials, ProvingStage, Verdict};
 use crate::broker::{Broker, Ending};
 use crate::connection::Reply;
 use crate::ids::{ConnectionId, Lsn, QueueId};
@@ -26,6 +27,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 
 /// What we offer in Tune: frames of 128 KiB, 2047 channels, a heartbeat a minute, as RabbitMQ does.
@@ -308,14 +310,14 @@ impl Broker {
         }
     }
 
-    /// Who the client says it is. Nobody is refused: no users are configured.
+    /// Who the client says it is, and what it can.
     fn on_start_ok(&mut self, id: ConnectionId, start: &connection::StartOk<'_>) -> Result<(), Fault> {
-        let user = match start.mechanism.as_bytes() {
-            b"PLAIN" => plain_user(start.response),
-            b"AMQPLAIN" => amqplain_user(start.response),
+        let login = match start.mechanism.as_bytes() {
+            b"PLAIN" => plain_login(start.response).map(|login| ("PLAIN", login)),
+            b"AMQPLAIN" => amqplain_login(start.response).map(|login| ("AMQPLAIN", login)),
             _ => None,
         };
-        let Some(user) = user else {
+        let Some((mechanism, (user, password))) = login else {
             let text =
                 "Login was refused: the mechanism must be PLAIN or AMQPLAIN, with a user and a password";
             return Err(Fault { hard: true, ..Fault::refused(text) });
@@ -325,12 +327,40 @@ impl Broker {
         let (takes_cancel, takes_blocked) = (can("consumer_cancel_notify"), can("connection.blocked"));
         if let Some(peer) = self.peer_mut(id) {
             (peer.takes_cancel, peer.takes_blocked) = (takes_cancel, takes_blocked);
+        }
+        match self.settings.access {
+            Access::Everybody => self.tune(id, &user),
+            Access::Users { .. } => {
+                let stage = ProvingStage::Starting(mechanism);
+                self.ask_driver(id, stage, Credentials::Password { user, password });
+            }
+        }
+        Ok(())
+    }
+
+    /// The driver has answered who the client is.
+    pub(crate) fn verified_amqp(&mut self, id: ConnectionId, mechanism: &str, verdict: Verdict) {
+        let start_ok = connection::StartOk::ID;
+        let why = match verdict {
+            Verdict::Proven { user, .. } => return self.tune(id, &user),
+            Verdict::Unavailable { why } => {
+                return self.close_connection(id, Fault::new(ReplyCode::ResourceError, why), start_ok);
+            }
+            Verdict::Refused { why } => why,
+            Verdict::GoesOn { .. } | Verdict::UnknownMethod => "the mechanism takes one step".into(),
+        };
+        let text = format!("Login was refused using authentication mechanism {mechanism}: {why}");
+        self.close_connection(id, Fault { hard: true, ..Fault::refused(text) }, start_ok);
+    }
+
+    /// The client is this user: the connection is tuned.
+    fn tune(&mut self, id: ConnectionId, user: &str) {
+        if let Some(peer) = self.peer_mut(id) {
             peer.user = user.into();
             peer.stage = Stage::Tune;
         }
         let (channel_max, frame_max, heartbeat_s) = (CHANNEL_MAX, FRAME_MAX.get(), HEARTBEAT_S);
         self.answer(id, 0, Lsn::NONE, &connection::Tune { channel_max, frame_max, heartbeat_s });
-        Ok(())
     }
 
     /// What the client agrees to: no more than was offered; 0 means no limit of its own.
@@ -464,7 +494,7 @@ impl Broker {
     /// What its channels held goes back to its queues; what belongs to the connection goes.
     pub(crate) fn drop_channels(&mut self, id: ConnectionId) {
         let Some(peer) = self.peer_mut(id) else { return };
-        let numbers: alloc::vec::Vec<u16> = peer.channels.keys().copied().collect();
+        let numbers: Vec<u16> = peer.channels.keys().copied().collect();
         for number in numbers {
             self.end_channel(id, number);
         }
@@ -500,7 +530,7 @@ impl Broker {
     pub(crate) fn tell_all_blocked(&mut self, held: bool) {
         if held {
             let ids = self.connections.iter().filter(|(_, c)| c.amqp.is_some()).map(|(id, _)| *id);
-            let mut ids: alloc::vec::Vec<_> = ids.collect();
+            let mut ids: Vec<_> = ids.collect();
             ids.sort_unstable();
             ids.into_iter().for_each(|id| self.tell_blocked(id));
             return;
@@ -543,16 +573,16 @@ fn server_properties() -> Table {
 }
 
 /// `[authorization identity] NUL user NUL password` (RFC 4616).
-fn plain_user(response: &[u8]) -> Option<String> {
+fn plain_login(response: &[u8]) -> Option<(String, Vec<u8>)> {
     let mut parts = response.split(|byte| *byte == 0);
-    let (_, user, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
     let user = core::str::from_utf8(user).ok()?;
-    parts.next().is_none().then(|| user.into())
+    parts.next().is_none().then(|| (user.into(), password.into()))
 }
 
 /// A field table without its length, with LOGIN and PASSWORD.
-fn amqplain_user(response: &[u8]) -> Option<String> {
+fn amqplain_login(response: &[u8]) -> Option<(String, Vec<u8>)> {
     let table = Table::decode(response).ok()?;
-    table.get("PASSWORD")?;
-    table.get("LOGIN")?.as_str().map(String::from)
+    let password = table.get("PASSWORD")?.as_long_string()?;
+    Some((table.get("LOGIN")?.as_str()?.into(), password.into()))
 }

@@ -9,6 +9,7 @@ mod expiring;
 mod facts;
 pub(crate) mod fetching;
 mod lanes;
+pub(crate) mod proving;
 pub mod publishing;
 mod room;
 mod shutdown;
@@ -194,6 +195,11 @@ impl Broker {
             }
             Input::Sent { connection, bytes } => self.sent(connection, bytes),
             Input::Closed { connection, cause } => self.closed(connection, cause),
+            Input::Verified { connection, verdict } => {
+                if self.stage == Stage::Serving {
+                    self.verified(connection, verdict);
+                }
+            }
             Input::DiskDone { op, result } => self.disk_done(op, result),
             Input::DeadlineReached => self.deadline_reached(),
             Input::Reload(settings) => self.reload(*settings),
@@ -333,8 +339,13 @@ impl Broker {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         // No reply can be held for long any more, so nothing stops the rest from being handled.
         connection.closing = true;
-        while self.connections.get(&id).is_some_and(|c| c.has_whole_packet()) {
+        while self.connections.get(&id).is_some_and(|c| c.has_whole_packet() && !c.awaits_verdict()) {
             self.parse_more(id);
+        }
+        let waiting = self.connections.get_mut(&id).filter(|connection| connection.awaits_verdict());
+        if let Some(proving) = waiting.and_then(|connection| connection.proving.as_mut()) {
+            proving.gone = Some(cause);
+            return;
         }
         let text = match cause {
             CloseCause::EndOfStream => "closed by the client without DISCONNECT",

@@ -1,8 +1,8 @@
 //! CONNECT: who the client is, which session it gets, what its CONNACK waits for (§3.1.4).
 
+use super::authenticating::Authenticated;
 use super::connection::Client;
 use super::packet::connack::{self, ConnectReturnCode};
-use super::packet::property;
 use super::packet::{Connect, ProtocolLevel, ReasonCode};
 use super::terms::{self, Terms};
 use super::topic::TopicName;
@@ -20,12 +20,10 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use bytes::Bytes;
 
 /// The virtual host of MQTT listeners.
 pub(crate) const DEFAULT_VHOST: &str = "/";
-
-/// Bytes of an unknown authentication method that are told and logged.
-const METHOD_SHOWN: usize = 40;
 
 /// Who is answered with CONNACK.
 #[derive(Clone, Copy)]
@@ -37,10 +35,18 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    fn of(connect: &Connect<'_>, level: ProtocolLevel) -> Asker {
+    pub fn of(connect: &Connect<'_>, level: ProtocolLevel) -> Asker {
         let packet_bytes = usize::try_from(connect.terms.maximum_packet_bytes).unwrap_or(usize::MAX);
         Asker { level, packet_bytes }
     }
+}
+
+/// What an exchange of AUTH packets ended with (MQTT 5 §4.12).
+pub(super) struct Proof {
+    pub user: Box<str>,
+    pub method: Box<str>,
+    /// The last data for the client.
+    pub data: Vec<u8>,
 }
 
 /// CONNACK that accepts.
@@ -64,7 +70,12 @@ fn keeps(connect: &Connect<'_>) -> Option<SessionExpiry> {
 }
 
 impl Broker {
-    pub(super) fn on_connect(&mut self, id: ConnectionId, connect: &Connect<'_>) {
+    pub(super) fn on_connect(
+        &mut self,
+        id: ConnectionId,
+        connect: &Connect<'_>,
+        packet: impl FnOnce() -> Bytes,
+    ) {
         let level = match connect.level {
             Ok(level) => level,
             Err(number) => {
@@ -75,15 +86,19 @@ impl Broker {
                 return self.refuse(id, asker, code, CloseKind::ProtocolError, "[MQTT-3.1.2-2]", text.into());
             }
         };
-        let asker = Asker::of(connect, level);
-        if let Some(method) = connect.terms.authentication_method {
-            let method = property::beginning(method, METHOD_SHOWN);
-            let text = format!("the authentication method {method:?} is not known here");
-            let code = ReasonCode::BadAuthenticationMethod; // [MQTT-4.12.0-1]
-            return self.refuse(id, asker, code, CloseKind::ProtocolError, "[MQTT-4.12.0-1]", text.into());
-        }
+        self.authenticate(id, connect, Asker::of(connect, level), packet);
+    }
+
+    /// Whoever sent it may connect: gives it its session.
+    pub(super) fn admit(
+        &mut self,
+        id: ConnectionId,
+        connect: &Connect<'_>,
+        asker: Asker,
+        proof: Option<Proof>,
+    ) {
         let Some(client) = self.client_id(id, connect, asker) else { return };
-        let properties = self.connack_properties(id, connect, asker, &client);
+        let properties = self.connack_properties(id, connect, asker, &client, proof.as_ref());
         let (answer, most) = (connack::bytes_with(&properties), asker.packet_bytes);
         if answer > most {
             let text = format!("CONNACK takes {answer} bytes; the client's Maximum Packet Size is {most}");
@@ -111,7 +126,7 @@ impl Broker {
             false => self.resume_or_begin(key.clone(), expiry),
         };
         let wait = wait.max(self.leave_will(key, connect));
-        self.accept(id, connect, level, session);
+        self.accept(id, connect, asker.level, session, proof);
         self.attach(session, id);
         self.event(|| Event::Connected {
             connection: id,
@@ -119,7 +134,7 @@ impl Broker {
             durable: expiry.is_some(),
             present,
         });
-        self.reply(id, wait, Reply::Opening(accepting(level, present, &properties))); // [MQTT-3.2.2-1..3]
+        self.reply(id, wait, Reply::Opening(accepting(asker.level, present, &properties))); // [MQTT-3.2.2-1..3]
         self.begin_deliveries(session);
     }
 
@@ -130,6 +145,7 @@ impl Broker {
         connect: &Connect<'_>,
         asker: Asker,
         client: &str,
+        proof: Option<&Proof>,
     ) -> Vec<u8> {
         if asker.level != ProtocolLevel::V5 {
             return Vec::new();
@@ -141,6 +157,7 @@ impl Broker {
             assigned_client_id: connect.client_id.is_empty().then_some(client),
             server_keep_alive_s: self.keep_alive_in_place_of(connect),
             response_information: answers.as_deref(), // [MQTT-3.1.2-28]
+            authentication: proof.map(|proof| (&*proof.method, &*proof.data)), // [MQTT-4.12.0-5]
             ..terms::of_broker(&self.settings.limits)
         };
         let whole = connack::properties(&terms);
@@ -207,7 +224,7 @@ impl Broker {
         }
     }
 
-    fn refuse_for_now(&mut self, id: ConnectionId, asker: Asker, text: &'static str) {
+    pub(super) fn refuse_for_now(&mut self, id: ConnectionId, asker: Asker, text: &'static str) {
         self.refuse(id, asker, ReasonCode::ServerUnavailable, CloseKind::Unavailable, "", text.into());
     }
 
@@ -319,14 +336,23 @@ impl Broker {
         if expires { lsn } else { known }
     }
 
-    fn accept(&mut self, id: ConnectionId, connect: &Connect<'_>, level: ProtocolLevel, session: SessionId) {
+    fn accept(
+        &mut self,
+        id: ConnectionId,
+        connect: &Connect<'_>,
+        level: ProtocolLevel,
+        session: SessionId,
+        proof: Option<Proof>,
+    ) {
         let keep_alive_s = self.keep_alive_in_place_of(connect).unwrap_or(connect.keep_alive_s);
         let silence = u64::from(keep_alive_s) * 1_500_000; // [MQTT-3.1.2-24]
         let silence_us = (silence > 0).then_some(silence);
         let connection = self.connections.get_mut(&id).expect("it sent the CONNECT that is handled");
         let terms = Terms::new(&connect.terms, &self.settings.limits);
         let terms = (level == ProtocolLevel::V5).then(|| Box::new(terms));
-        connection.client = Some(Box::new(Client { level, session, silence_us, accepted: false, terms }));
+        let authenticated = proof.map(|Proof { user, method, .. }| Box::new(Authenticated { user, method }));
+        let client = Client { level, session, silence_us, accepted: false, terms, authenticated };
+        connection.client = Some(Box::new(client));
         self.clear_timer(id);
         if let Some(silence_us) = silence_us {
             self.set_timer(id, self.now.monotonic.plus_us(silence_us), Why::KeepAlive);

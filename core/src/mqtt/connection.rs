@@ -6,6 +6,7 @@
 //!
 //! Packets are handled as soon as they are whole, before the CONNACK has left as well; replies keep their order.
 
+use super::authenticating::Authenticated;
 use super::connecting::Asker;
 use super::packet::connect::claims_mqtt_5;
 use super::packet::disconnect;
@@ -39,6 +40,8 @@ pub struct Client {
     pub accepted: bool,
     /// What was agreed on with a client of MQTT 5.
     pub terms: Option<Box<Terms>>,
+    /// What it has proven by an exchange of AUTH packets, and may prove again.
+    pub(super) authenticated: Option<Box<Authenticated>>,
 }
 
 impl Broker {
@@ -135,7 +138,7 @@ impl Broker {
                     if !self.may_become(id, Some(frame.first), used) {
                         return;
                     }
-                    let level = self.connections[&id].client.as_ref().map(|client| client.level);
+                    let level = self.level_so_far(id);
                     let is_mqtt_5 = match level {
                         Some(level) => level == ProtocolLevel::V5,
                         None => claims_mqtt_5(frame.body),
@@ -166,12 +169,13 @@ impl Broker {
     /// larger than allowed. Otherwise the connection has been closed.
     fn may_become(&mut self, id: ConnectionId, first: Option<u8>, total: usize) -> bool {
         let limits = &self.settings.limits;
-        let opened = self.connections[&id].client.is_none();
+        let connection = &self.connections[&id];
+        let opened = connection.client.is_none();
         let (name, most) = match opened {
             true => ("connect_bytes", limits.connect_bytes),
             false => ("packet_bytes", limits.packet_bytes),
         };
-        if opened && first.is_some_and(|first| first >> 4 != 1) {
+        if opened && connection.proving.is_none() && first.is_some_and(|first| first >> 4 != 1) {
             self.violated(id, Violation::NotConnectFirst);
             return false;
         }
@@ -190,8 +194,18 @@ impl Broker {
         bytes: &Bytes,
         range: core::ops::Range<usize>,
     ) {
+        let exchanging = self.connections[&id].proving.is_some();
         let session = match (&packet, self.connections[&id].session()) {
-            (Packet::Connect(connect), None) => return self.on_connect(id, connect),
+            (Packet::Connect(connect), None) if !exchanging => {
+                return self.on_connect(id, connect, || bytes.slice(range));
+            }
+            (Packet::Auth(auth), None) if exchanging => return self.on_auth(id, auth),
+            (Packet::Disconnect(_), None) if exchanging => {
+                let reason =
+                    self.reason(id, CloseKind::Normal, "", "disconnected before it was known".into());
+                return self.end(id, Ending::Ordered(reason));
+            }
+            (_, None) if exchanging => return self.violated(id, Violation::OtherThanAuth), // [MQTT-3.1.2-30]
             (_, None) => return self.violated(id, Violation::NotConnectFirst),
             (Packet::Connect(_), Some(_)) => return self.violated(id, Violation::SecondConnect), // [MQTT-3.1.0-2]
             (_, Some(session)) => session,
@@ -207,8 +221,7 @@ impl Broker {
             Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(id, session, &unsubscribe),
             Packet::PingRequest => self.on_ping(id),
             Packet::Disconnect(disconnect) => self.on_disconnect(id, session, &disconnect),
-            // No method was agreed on: there is none that is known here. [MQTT-4.12.0-7]
-            Packet::Auth(_) => self.violated(id, Violation::UnexpectedAuth),
+            Packet::Auth(auth) => self.on_auth(id, &auth),
         }
     }
 
@@ -307,6 +320,13 @@ impl Broker {
     pub(super) fn level_of(&self, id: ConnectionId) -> ProtocolLevel {
         let client = self.connections.get(&id).and_then(|connection| connection.client.as_ref());
         client.map_or(ProtocolLevel::V3_1_1, |client| client.level)
+    }
+
+    /// The version that the client speaks; none: its CONNECT has not come.
+    fn level_so_far(&self, id: ConnectionId) -> Option<ProtocolLevel> {
+        let connection = &self.connections[&id];
+        let exchanging = connection.proving.is_some().then_some(ProtocolLevel::V5);
+        connection.client.as_ref().map(|client| client.level).or(exchanging)
     }
 
     /// A reason with the client's name.

@@ -5,6 +5,7 @@ pub mod packet;
 pub mod topic;
 
 mod acknowledging;
+pub(crate) mod authenticating;
 pub(crate) mod connecting;
 mod inbound;
 pub(crate) mod presenting;

@@ -10,6 +10,7 @@ mod limits;
 mod long_run;
 mod mqtt5;
 mod mqtt5_packets;
+mod proving;
 mod public_reports;
 mod public_reports_storage;
 mod publishing;

@@ -170,8 +170,16 @@ fn every_rule_has_a_frame_that_breaks_it() {
     let cases = cases();
     for violation in Violation::ALL.iter().filter(|violation| **violation != Violation::AckOfWrongKind) {
         let broken = |case: &Case| matches!(&case.expect, Expect::Close(clause) | Expect::Told { because: clause, .. } if clause == violation.clause());
-        // Those of filters are told by SUBACK, and counted ones have a test of their own.
-        let otherwise = [Violation::SharedName, Violation::SharedNameWildcard, Violation::ReceiveMaximum];
+        // Those of filters are told by SUBACK; counted ones, and those of exchanges, have tests of their own.
+        let otherwise = [
+            Violation::SharedName,
+            Violation::SharedNameWildcard,
+            Violation::ReceiveMaximum,
+            Violation::OtherThanAuth,
+            Violation::AuthWithoutMethod,
+            Violation::AuthOtherMethod,
+            Violation::AuthOutOfTurn,
+        ];
         assert!(
             cases.iter().any(broken) || otherwise.contains(violation),
             "no case expects {}",

@@ -9,7 +9,9 @@ mod log;
 mod salvage;
 mod serve;
 mod stopped_store;
+mod user;
 
+use crate::access::{ITERATIONS, ITERATIONS_MAX};
 use crate::configuration::{ConfigurationError, Flag, Origin, Sources};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -66,6 +68,16 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         to: PathBuf,
     },
+    /// Make the line of a user for the table [users] of the configuration. The password is asked for, or read from the
+    /// first line of standard input.
+    User {
+        /// The user's name.
+        name: String,
+        /// How often the password is hashed. Clients that log in with SCRAM-SHA-256 have to do it as often.
+        #[arg(long, value_name = "N", default_value_t = ITERATIONS,
+              value_parser = clap::value_parser!(u32).range(i64::from(ITERATIONS)..=i64::from(ITERATIONS_MAX)))]
+        iterations: u32,
+    },
     /// Check a configuration file and print what is in force with it.
     Config {
         /// The file.
@@ -104,6 +116,7 @@ pub fn run() -> ExitCode {
         Command::Inspect { data_dir, json } => inspect::inspect(&data_dir, json),
         Command::Salvage { from, to, segment_bytes } => salvage::salvage(&from, &to, segment_bytes),
         Command::Backup { data_dir, to } => backup::backup(&data_dir, &to),
+        Command::User { name, iterations } => user::user(&name, iterations),
         Command::Config { file } => config::config(file),
     };
     match outcome {

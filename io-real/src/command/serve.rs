@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::log::{self, LogFilter};
+use crate::access::Logins;
 use crate::clock::Clock;
 use crate::configuration::{Configuration, Sources};
 use crate::disk::directory::{Access, Directory};
@@ -74,8 +75,9 @@ async fn serve_until_stopped(
     tell(&lines);
 
     let (commands, incoming) = unbounded_channel();
+    let logins = Logins::of(configuration.users.clone());
     tokio::task::spawn_local(obey_signals(signals, sources, configuration, log, commands));
-    match shell.run(disk, incoming).await {
+    match shell.run(disk, logins, incoming).await {
         Halt::ShutDown => Ok(()),
         fault @ Halt::Storage { .. } => Err(Failure::new(fault.to_string())),
     }
@@ -228,12 +230,13 @@ fn reload(
     if let Err(Failure { text: error, .. }) = log.set(&new.log) {
         tracing::error!("the filter of the log was not changed: {error}");
     }
-    let _ = commands.send(Command::Reload(Box::new(settings)));
+    let _ = commands.send(Command::Reload(Box::new(settings), new.users.clone()));
     if settings.sync != configuration.settings.sync {
         tell_of_sync(settings.sync);
     }
     // What needs a restart stays as it was, so that the next reload tells it again.
     configuration.settings = settings;
+    configuration.users = new.users;
     configuration.log = new.log;
     tracing::info!("the configuration was reloaded");
 }

@@ -9,16 +9,21 @@ mod value;
 
 pub use error::{ConfigurationError, Origin};
 
+use crate::access::{Users, Verifier};
 use setting::{SETTINGS, Setting};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use vowmq_core::access::Access;
 use vowmq_core::input::Protocol;
 use vowmq_core::limits::{OutOfRange, Settings};
 
 /// The beginning of every environment variable that is ours.
 const VARIABLE_PREFIX: &str = "VOWMQ_";
+
+/// The table of users: each key is a name, and no setting.
+const USERS_PREFIX: &str = "users.";
 
 /// The variable that names the configuration file.
 const FILE_VARIABLE: &str = "VOWMQ_CONFIG";
@@ -32,8 +37,10 @@ pub struct Configuration {
     pub listen_mqtt: Vec<SocketAddr>,
     /// Addresses for AMQP.
     pub listen_amqp: Vec<SocketAddr>,
-    /// Whether other machines may connect although nobody can be identified.
+    /// Whether clients that nobody can identify may connect: from other machines without users, and beside users.
     pub allow_anonymous: bool,
+    /// Who may connect; none: everybody.
+    pub users: Users,
     /// The filter of the log.
     pub log: String,
     /// What the core takes.
@@ -47,6 +54,7 @@ impl Default for Configuration {
             listen_mqtt: vec![SocketAddr::from(([127, 0, 0, 1], 1883))],
             listen_amqp: vec![SocketAddr::from(([127, 0, 0, 1], 5672))],
             allow_anonymous: false,
+            users: Users::default(),
             log: "info".to_owned(),
             settings: Settings::default(),
         }
@@ -121,6 +129,10 @@ struct Loading {
 impl Loading {
     fn file(&mut self, file: &Path, source: &str) -> Result<(), ConfigurationError> {
         for entry in file::entries(file, source)? {
+            if let Some(name) = entry.key.strip_prefix(USERS_PREFIX) {
+                self.user(name, &entry)?;
+                continue;
+            }
             let Some(setting) = setting::find(&entry.key) else {
                 let keys = SETTINGS.iter().map(|setting| setting.key.to_owned());
                 let message = format!("there is no setting `{}`{}", entry.key, nearest(&entry.key, keys));
@@ -129,6 +141,22 @@ impl Loading {
             let set = setting.place.set(&mut self.configuration, &entry.value);
             self.remember(setting, entry.value_origin, set)?;
         }
+        Ok(())
+    }
+
+    /// A line of `[users]`: the name, and what is kept of the password.
+    fn user(&mut self, name: &str, entry: &file::Entry) -> Result<(), ConfigurationError> {
+        let wrong = |origin: &Origin, message: String| ConfigurationError { origin: origin.clone(), message };
+        if name.is_empty() || name.contains('\0') {
+            return Err(wrong(
+                &entry.key_origin,
+                "users: a name must not be empty, nor contain a null character".to_owned(),
+            ));
+        }
+        let verifier = value::text(&entry.value).and_then(str::parse::<Verifier>);
+        let verifier =
+            verifier.map_err(|message| wrong(&entry.value_origin, format!("users, {name:?}: {message}")))?;
+        self.configuration.users.add(name, verifier);
         Ok(())
     }
 
@@ -214,18 +242,20 @@ impl Loading {
         let open = listeners.iter().find(|(_, address)| !address.ip().is_loopback());
         if let Some((protocol, address)) = open
             && !self.configuration.allow_anonymous
+            && self.configuration.users.is_empty()
         {
             let key = match protocol {
                 Protocol::Mqtt => "listen.mqtt",
                 Protocol::Amqp => "listen.amqp",
             };
             let message = format!(
-                "{key}: {address} can be reached from other machines, and this version cannot tell who \
-                 connects; write `allow_anonymous = true` if everybody who reaches it may publish and subscribe, or \
-                 listen on 127.0.0.1"
+                "{key}: {address} can be reached from other machines, and there are no [users]; add some \
+                 (`vowmq user NAME` makes the line), or write `allow_anonymous = true` if everybody who reaches it may \
+                 publish and subscribe, or listen on 127.0.0.1"
             );
             return Err(self.wrong(key, &message));
         }
+        self.configuration.settings.access = self.configuration.access();
         Ok(self.configuration)
     }
 
@@ -269,6 +299,14 @@ impl Configuration {
         mqtt.chain(self.listen_amqp.iter().map(|address| (Protocol::Amqp, *address))).collect()
     }
 
+    /// Who may connect.
+    fn access(&self) -> Access {
+        match self.users.is_empty() {
+            true => Access::Everybody,
+            false => Access::Users { or_anonymous: self.allow_anonymous },
+        }
+    }
+
     /// The whole configuration as TOML, each setting with what it means.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
@@ -281,6 +319,12 @@ impl Configuration {
             }
             let restart = if setting.at_start_only { " Read at start." } else { "" };
             text.push_str(&format!("# {}{restart}\n{name} = {}\n", setting.what, setting.place.show(self)));
+        }
+        if !self.users.is_empty() {
+            text.push_str("\n[users]\n");
+        }
+        for (name, verifier) in self.users.iter() {
+            text.push_str(&format!("{} = \"{verifier}\"\n", value::quoted(name)));
         }
         text
     }

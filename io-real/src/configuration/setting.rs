@@ -61,10 +61,11 @@ pub(super) static SETTINGS: &[Setting] = &[
         Place::BytesLong(|c| &mut c.settings.segment_bytes),
         "Size of a segment file: 64 KiB to 4 GiB, a multiple of 4096.",
     ),
-    at_start(
+    setting(
         "allow_anonymous",
         Place::Flag(|c| &mut c.allow_anonymous),
-        "Whether clients that nobody has identified may connect from other machines.",
+        "Without [users]: whether everybody may connect from other machines. With them: whether MQTT clients without a \
+         name and a password may connect as well.",
     ),
     setting(
         "log",

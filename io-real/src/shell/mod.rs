@@ -3,6 +3,8 @@
 //! ```text
 //!   listener task ──Opened──►┌──────┐◄──DiskDone── disk
 //!   a task a connection      │ core │──Disk──────►
+//!                            │      │◄──Verified── logins
+//!                            │      │──Verify─────►
 //!      ──Received, Sent─────►│      │◄──DeadlineReached── timer
 //!      ──Closed─────────────►└──────┘
 //!        ▲                      │ poll_output, once a turn
@@ -25,6 +27,7 @@ mod turn;
 pub use listener::{Listen, TcpAcceptor};
 pub use turn::Command;
 
+use crate::access::Logins;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use bytes::BytesMut;
@@ -97,9 +100,14 @@ impl Shell {
 
     /// Serves until the core halts. After an ordered end, connections are given a moment to take their last
     /// bytes; after a fault of the store nothing more is sent.
-    pub async fn run<D: Disk + 'static>(self, disk: D, commands: UnboundedReceiver<Command>) -> Halt {
+    pub async fn run<D: Disk + 'static>(
+        self,
+        disk: D,
+        logins: Logins,
+        commands: UnboundedReceiver<Command>,
+    ) -> Halt {
         let Shell { shared, listeners } = self;
-        let turn = Turn::new(Rc::clone(&shared), disk, commands, listeners);
+        let turn = Turn::new(Rc::clone(&shared), disk, logins, commands, listeners);
         let ended = task::spawn_local(turn.run()).await;
         let halt = match ended {
             Ok(halt) => halt,

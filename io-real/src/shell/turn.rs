@@ -5,6 +5,7 @@
 //! deadlines that are due, and only then drains the orders.
 
 use super::Shared;
+use crate::access::{Logins, Users};
 use crate::disk::Disk;
 use crate::report::{self, CloseLog};
 use std::future::{Future, poll_fn};
@@ -30,8 +31,8 @@ const STATISTICS_EVERY: Duration = Duration::from_secs(60);
 /// What the operator wants of a running broker.
 #[derive(Debug)]
 pub enum Command {
-    /// Other settings from now on.
-    Reload(Box<Settings>),
+    /// Other settings and users from now on.
+    Reload(Box<Settings>, Users),
     /// An end in order.
     ShutDown,
 }
@@ -40,6 +41,7 @@ pub enum Command {
 pub(super) struct Turn<D> {
     shared: Rc<Shared>,
     disk: D,
+    logins: Logins,
     commands: UnboundedReceiver<Command>,
     listeners: Vec<JoinHandle<()>>,
     timer: Pin<Box<Sleep>>,
@@ -53,6 +55,7 @@ impl<D: Disk> Turn<D> {
     pub(super) fn new(
         shared: Rc<Shared>,
         disk: D,
+        logins: Logins,
         commands: UnboundedReceiver<Command>,
         listeners: Vec<JoinHandle<()>>,
     ) -> Turn<D> {
@@ -60,6 +63,7 @@ impl<D: Disk> Turn<D> {
         Turn {
             shared,
             disk,
+            logins,
             commands,
             listeners,
             timer: Box::pin(sleep_until(now)),
@@ -79,6 +83,7 @@ impl<D: Disk> Turn<D> {
         self.register(cx);
         self.shared.turn_due.set(false);
         self.bring_disk(cx);
+        self.bring_logins(cx);
         self.bring_commands(cx);
         self.bring_questions(cx);
         self.bring_deadlines();
@@ -103,10 +108,19 @@ impl<D: Disk> Turn<D> {
         }
     }
 
+    fn bring_logins(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready((connection, verdict)) = self.logins.poll_done(cx) {
+            self.handle(Input::Verified { connection, verdict });
+        }
+    }
+
     fn bring_commands(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
             match command {
-                Command::Reload(settings) => self.handle(Input::Reload(settings)),
+                Command::Reload(settings, users) => {
+                    self.logins.set_users(users);
+                    self.handle(Input::Reload(settings));
+                }
                 Command::ShutDown => {
                     self.stop_listening();
                     self.handle(Input::ShutdownRequested);
@@ -145,6 +159,7 @@ impl<D: Disk> Turn<D> {
                 Output::Close { connection, reason } => self.close(connection, &reason),
                 Output::PauseReading { connection } => self.with_slot(connection, |slot| slot.pause(true)),
                 Output::ResumeReading { connection } => self.with_slot(connection, |slot| slot.pause(false)),
+                Output::Verify { connection, credentials } => self.logins.begin(connection, credentials),
                 Output::Disk { op, request } => self.disk.begin(op, request),
                 Output::Report(event) => report::event(&event),
                 Output::Answer { query: _, answer: Answer::Statistics(now) } => {

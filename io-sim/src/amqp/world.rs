@@ -356,6 +356,7 @@ impl<'a> World<'a> {
                     self.links.entry(connection.0).and_modify(|link| link.paused = true);
                 }
                 Output::ResumeReading { connection } => self.resumes(connection.0),
+                Output::Verify { .. } => unreachable!("everybody may connect"),
                 Output::Disk { op, request } => self.order(op, request, false),
                 Output::Report(event) => {
                     self.model.told(&event);

@@ -66,6 +66,10 @@ fn of_connect(connect: &Connect) -> v4::Connect {
     let mut packet = v4::Connect::new(connect.client_id.clone());
     packet.keep_alive = connect.keep_alive_s;
     packet.clean_session = connect.clean;
+    packet.login = connect
+        .password
+        .as_ref()
+        .map(|password| v4::Login { username: connect.client_id.clone(), password: password.clone() });
     packet.last_will = connect.will.as_ref().map(|will| v4::LastWill {
         topic: will.topic.clone(),
         message: will.payload.clone(),
@@ -141,6 +145,7 @@ fn to_connect(connect: v4::Connect) -> Connect {
             retain: will.retain,
             delay_s: None,
         }),
+        password: connect.login.map(|login| login.password),
         terms: Terms::default(),
     }
 }

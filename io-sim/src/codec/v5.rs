@@ -43,7 +43,7 @@ pub(super) fn read(bytes: &mut BytesMut, most: usize) -> Result<Option<Packet>, 
         Err(error) => return Err(format!("{error:?}")),
     };
     Ok(Some(match packet {
-        v5::Packet::Connect(connect, will, _) => Packet::Connect(to_connect(connect, will)),
+        v5::Packet::Connect(connect, will, login) => Packet::Connect(to_connect(connect, will, login)),
         v5::Packet::ConnAck(ack) => Packet::ConnAck(to_connack(ack)),
         v5::Packet::Publish(publish) => Packet::Publish(to_publish(publish)?),
         v5::Packet::PubAck(ack) => {
@@ -100,12 +100,12 @@ pub(super) fn read(bytes: &mut BytesMut, most: usize) -> Result<Option<Packet>, 
     }))
 }
 
-fn of_connect(connect: &Connect) -> v5::Packet {
+fn of_connect(asked: &Connect) -> v5::Packet {
     let mut properties = v5::ConnectProperties::new();
-    properties.session_expiry_interval = connect.terms.session_expiry_s;
-    properties.receive_maximum = connect.terms.receive_maximum;
-    properties.topic_alias_max = connect.terms.topic_alias_maximum;
-    let will = connect.will.as_ref().map(|will| v5::LastWill {
+    properties.session_expiry_interval = asked.terms.session_expiry_s;
+    properties.receive_maximum = asked.terms.receive_maximum;
+    properties.topic_alias_max = asked.terms.topic_alias_maximum;
+    let will = asked.will.as_ref().map(|will| v5::LastWill {
         topic: Bytes::copy_from_slice(will.topic.as_bytes()),
         message: will.payload.clone(),
         qos: qos(will.qos),
@@ -121,21 +121,26 @@ fn of_connect(connect: &Connect) -> v5::Packet {
         }),
     });
     let connect = v5::Connect {
-        keep_alive: connect.keep_alive_s,
-        client_id: connect.client_id.clone(),
-        clean_start: connect.clean,
+        keep_alive: asked.keep_alive_s,
+        client_id: asked.client_id.clone(),
+        clean_start: asked.clean,
         properties: Some(properties),
     };
-    v5::Packet::Connect(connect, will, None)
+    let login = asked
+        .password
+        .as_ref()
+        .map(|password| v5::Login { username: asked.client_id.clone(), password: password.clone() });
+    v5::Packet::Connect(connect, will, login)
 }
 
-fn to_connect(connect: v5::Connect, will: Option<v5::LastWill>) -> Connect {
+fn to_connect(connect: v5::Connect, will: Option<v5::LastWill>, login: Option<v5::Login>) -> Connect {
     let properties = connect.properties.unwrap_or_default();
     Connect {
         version: Version::V5,
         client_id: connect.client_id,
         keep_alive_s: connect.keep_alive,
         clean: connect.clean_start,
+        password: login.map(|login| login.password),
         will: will.map(|will| LastWill {
             topic: String::from_utf8_lossy(&will.topic).into_owned(),
             payload: will.message,

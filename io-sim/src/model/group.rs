@@ -13,6 +13,7 @@
 //! session is clean may go to another after the broker crashed; a lone member's unacknowledged messages go behind the
 //! backlog, so that no order is checked.
 
+use super::subscription::Subscription;
 use super::{Delivery, Model};
 use crate::outcome::Checker;
 use crate::payload::MessageKey;
@@ -28,6 +29,8 @@ pub(super) struct Group {
     holders: BTreeMap<MessageKey, Vec<Holder>>,
     /// Messages whose acknowledgement by a member is on the disk.
     settled: BTreeSet<MessageKey>,
+    /// Memberships of sessions that have ended, and until when they may have counted.
+    former: Vec<(u64, Subscription)>,
 }
 
 /// A member that received a message, once.
@@ -44,7 +47,13 @@ struct Holder {
 
 impl Group {
     pub(super) fn new(filter: usize) -> Group {
-        Group { filter, owed: BTreeSet::new(), holders: BTreeMap::new(), settled: BTreeSet::new() }
+        Group {
+            filter,
+            owed: BTreeSet::new(),
+            holders: BTreeMap::new(),
+            settled: BTreeSet::new(),
+            former: Vec::new(),
+        }
     }
 }
 
@@ -60,8 +69,12 @@ impl Model {
     /// Bits of the QoS with which the group may have taken a message since it was sent: that of the member that was granted
     /// most, whoever gets it.
     pub(super) fn granted_to_group(&self, group: usize, sent: u64) -> u8 {
-        let filter = self.groups[group].filter;
+        let Group { filter, former, .. } = &self.groups[group];
+        let filter = *filter;
         let (mut possible, mut least) = (0, 0);
+        for (_, membership) in former.iter().filter(|(until, _)| *until >= sent) {
+            possible |= membership.possible_since(sent);
+        }
         for (client, state) in self.clients.iter().enumerate() {
             let subscription = &state.subscriptions[filter];
             possible |= subscription.possible_since(sent);
@@ -71,6 +84,16 @@ impl Model {
             least = least.max(subscription.certain_since(sent).filter(|_| there).unwrap_or(0));
         }
         (possible | 1 << least) & (7 << least)
+    }
+
+    /// The client has another session: what its group took while it was a member of it before is as it was.
+    pub(super) fn member_begins_afresh(&mut self, client: usize) {
+        for group in &mut self.groups {
+            let membership = &self.clients[client].subscriptions[group.filter];
+            if membership.was_ever_possible() {
+                group.former.push((self.now, membership.clone()));
+            }
+        }
     }
 
     /// A member received a message of its group.

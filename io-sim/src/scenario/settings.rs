@@ -1,6 +1,7 @@
 //! The broker's settings in a scenario.
 
 use serde::{Deserialize, Serialize};
+use vowmq_core::access::Access;
 use vowmq_core::limits::{Limits, Overflow, Settings, SyncPolicy};
 
 /// Settings of the broker that scenarios vary; all others are their defaults.
@@ -45,6 +46,8 @@ pub struct BrokerSettings {
     pub received_ids: usize,
     /// `Limits::topic_aliases`.
     pub topic_aliases: usize,
+    /// Clients have to prove who they are: `Settings::access`.
+    pub users: bool,
     /// When written data is forced to the disk.
     pub sync: Sync,
 }
@@ -113,6 +116,7 @@ impl Default for BrokerSettings {
             reserve_segments: 3,
             received_ids: 10_000,
             topic_aliases: 64,
+            users: false,
             sync: Sync::Always,
         }
     }
@@ -147,6 +151,10 @@ impl BrokerSettings {
                 received_ids: self.received_ids,
                 topic_aliases: self.topic_aliases,
                 ..Limits::default()
+            },
+            access: match self.users {
+                true => Access::Users { or_anonymous: false },
+                false => Access::Everybody,
             },
             sync: match self.sync {
                 Sync::Always => SyncPolicy::Always,

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 use turmoil::net::TcpListener;
+use vowmq::access::{Logins, Users};
 use vowmq::clock::Clock;
 use vowmq::recovery::recover;
 use vowmq::shell::Shell;
@@ -87,7 +88,7 @@ async fn serve(stage: &Rc<Stage>) -> End {
             format!("serves, and has found {messages} messages")
         });
     }
-    End::Halted(shell.run(storage, incoming).await)
+    End::Halted(shell.run(storage, Logins::of(Users::default()), incoming).await)
 }
 
 fn settings(stage: &Stage) -> Settings {

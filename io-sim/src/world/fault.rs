@@ -179,6 +179,7 @@ impl World<'_> {
                 let until_us = self.schedule.now_us() + for_us;
                 self.each_of(*client, |world, client| world.stall(client, *direction, until_us));
             }
+            Fault::Intruder { client, .. } => self.intrude(*client),
             Fault::WallJump { by_ms, .. } => {
                 self.effects.count("wall clock jump");
                 self.wall.jump(*by_ms);

@@ -334,6 +334,7 @@ impl World<'_> {
             Output::Close { connection, reason } => self.close(connection, &reason),
             Output::PauseReading { connection } => self.pause(connection, true),
             Output::ResumeReading { connection } => self.pause(connection, false),
+            Output::Verify { connection, credentials } => self.verify(connection, &credentials),
             Output::Disk { op, request } => self.order_disk(op, request, false),
             Output::Report(event) => self.report(&event),
             Output::Answer { .. } => {}
@@ -342,6 +343,9 @@ impl World<'_> {
     }
 
     fn send(&mut self, id: ConnectionId, chunks: Vec<Bytes>) {
+        if self.intruders.is_one(id) {
+            return self.answers_intruder(id, &chunks.concat());
+        }
         let length: usize = chunks.iter().map(Bytes::len).sum();
         self.trace
             .line("broker", &[id.0, length as u64], || format!("sends {length} bytes to connection {id}"));
@@ -388,9 +392,16 @@ impl World<'_> {
                     format!("a limit closes it: {reason}"),
                 );
             }
+            CloseKind::Unauthorized if !self.intruders.is_one(id) => {
+                self.model.fail(
+                    Checker::Protocol,
+                    format!("connection {id}"),
+                    format!("it is closed: {reason}"),
+                );
+            }
             CloseKind::TakenOver => self.effects.count("taken over"),
             CloseKind::Lost => self.effects.count("given up by the broker"),
-            CloseKind::Limit | CloseKind::Normal | CloseKind::Unavailable => {}
+            CloseKind::Limit | CloseKind::Normal | CloseKind::Unauthorized | CloseKind::Unavailable => {}
         }
         let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
         self.network.broker_closes(&mut around, id);

@@ -18,6 +18,10 @@ pub enum ConnectReturnCode {
     IdentifierRejected = 2,
     /// The service is unavailable.
     ServerUnavailable = 3,
+    /// User name or password are wrong.
+    BadUserNameOrPassword = 4,
+    /// The client may not connect.
+    NotAuthorized = 5,
 }
 
 impl ConnectReturnCode {
@@ -30,6 +34,8 @@ impl ConnectReturnCode {
             ReasonCode::ServerUnavailable | ReasonCode::ServerBusy | ReasonCode::QuotaExceeded => {
                 Some(ConnectReturnCode::ServerUnavailable)
             }
+            ReasonCode::BadUserNameOrPassword => Some(ConnectReturnCode::BadUserNameOrPassword),
+            ReasonCode::NotAuthorized => Some(ConnectReturnCode::NotAuthorized),
             _ => None,
         }
     }
@@ -56,6 +62,8 @@ pub struct Terms<'a> {
     pub server_keep_alive_s: Option<u16>,
     /// Where answers should go.
     pub response_information: Option<&'a str>,
+    /// The authentication method of the client, and its last data; no data where that is empty. [MQTT-4.12.0-5]
+    pub authentication: Option<(&'a str, &'a [u8])>,
 }
 
 /// The properties of a packet of MQTT 5 that accepts.
@@ -78,6 +86,9 @@ pub fn properties(terms: &Terms<'_>) -> Vec<u8> {
     }
     if let Some(text) = terms.response_information {
         property::put_response_information(&mut properties, text);
+    }
+    if let Some((method, data)) = terms.authentication {
+        property::put_authentication(&mut properties, method, data);
     }
     properties
 }

@@ -233,6 +233,14 @@ pub fn put_server_keep_alive(out: &mut impl BufMut, seconds: u16) {
     put_u16(out, 19, seconds);
 }
 
+/// Appends an authentication method, and data unless there is none (§3.2.2.3.17, §3.2.2.3.18).
+pub fn put_authentication(out: &mut impl BufMut, method: &str, data: &[u8]) {
+    put(out, &Property::AuthenticationMethod(method));
+    if !data.is_empty() {
+        put(out, &Property::AuthenticationData(data));
+    }
+}
+
 /// Appends Response Information (§3.2.2.3.15).
 pub fn put_response_information(out: &mut impl BufMut, text: &str) {
     put_bytes(out, 26, text.as_bytes());

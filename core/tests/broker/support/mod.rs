@@ -7,6 +7,7 @@ pub mod packets;
 use bytes::Bytes;
 use disk::{Disk, Survival};
 use std::collections::BTreeMap;
+use vowmq_core::access::Credentials;
 use vowmq_core::event::Event;
 use vowmq_core::ids::{ConnectionId, ListenerId, OpId, Seed};
 use vowmq_core::input::{CloseCause, Input, Peer, Protocol};
@@ -35,6 +36,8 @@ pub struct Run {
     pub report: RecoveryReport,
     pub halt: Option<Halt>,
     pub events: Vec<Event>,
+    /// What the driver was asked about clients, and has not answered.
+    pub asked: Vec<(ConnectionId, Credentials)>,
     /// Disk orders that are not carried out, while `hold_disk` is set.
     pub held: Vec<(OpId, DiskRequest)>,
     pub hold_disk: bool,
@@ -90,6 +93,7 @@ impl Run {
             report: recovered.report,
             halt: None,
             events: Vec::new(),
+            asked: Vec::new(),
             held: Vec::new(),
             hold_disk: false,
             clients_read: true,
@@ -184,6 +188,7 @@ impl Run {
             Output::Close { connection, reason } => drop(self.closed.insert(connection.0, reason)),
             Output::PauseReading { connection } => drop(self.paused.insert(connection.0, true)),
             Output::ResumeReading { connection } => drop(self.paused.insert(connection.0, false)),
+            Output::Verify { connection, credentials } => self.asked.push((connection, credentials)),
             Output::Disk { op, request } if self.hold_disk => self.held.push((op, request)),
             Output::Disk { op, request } => {
                 let result = self.disk.execute(&request);
