@@ -16,7 +16,7 @@ pub(super) fn user(name: &str, iterations: u32) -> Result<(), Failure> {
         return Err(Failure::new("an empty password protects nothing; nothing was made"));
     }
     let mut salt = [0; SALT];
-    getrandom::fill(&mut salt)?;
+    getrandom::fill(&mut salt).map_err(|error| Failure::new(format!("no random salt: {error}")))?;
     let verifier = Verifier::new(password.as_bytes(), &salt, iterations);
     writeln!(stdout(), "{} = \"{verifier}\"", toml::Value::from(name))?;
     Ok(())

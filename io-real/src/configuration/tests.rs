@@ -9,6 +9,10 @@ fn load(source: &str) -> Result<Configuration, ConfigurationError> {
     loading.checked()
 }
 
+/// Of the password "pencil" (RFC 7677 §3).
+const VERIFIER: &str = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=\
+                        :wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+
 fn refusal(source: &str) -> String {
     load(source).expect_err("refused").to_string()
 }
@@ -21,6 +25,7 @@ fn every_setting_that_is_printed_is_read_back() {
         listen_mqtt: vec!["[::1]:0".parse().expect("is an address"), "127.0.0.1:9".parse().expect("is one")],
         listen_amqp: Vec::new(),
         allow_anonymous: true,
+        users: Users::default(),
         log: "warn,vowmq=debug".to_owned(),
         settings: Settings::default(),
     };
@@ -29,6 +34,8 @@ fn every_setting_that_is_printed_is_read_back() {
     other.settings.limits.queue_overflow = Overflow::Refuse;
     other.settings.limits.session_expiry_ms = 0;
     other.settings.limits.queue_bytes = 1_000_001;
+    other.users.add("a \"b\".c", VERIFIER.parse().expect("is one"));
+    other.settings.access = Access::Users { or_anonymous: true };
     for configuration in [Configuration::default(), other] {
         let printed = configuration.to_toml();
         assert_eq!(load(&printed), Ok(configuration), "{printed}");
@@ -199,4 +206,29 @@ fn links_of_a_container_platform_are_no_settings() {
     let variables = names.iter().map(|name| ((*name).to_owned(), "tcp://10.0.0.1:1883".to_owned())).collect();
     let sources = Sources { variables, ..Sources::default() };
     sources.load().expect("accepted");
+}
+
+#[test]
+fn users_decide_who_may_connect() {
+    // If it failed, a broker with users would let everybody in, or refuse to be reached where it need not.
+    let access = |source: &str| load(source).expect("accepted").settings.access;
+    assert_eq!(access(""), Access::Everybody);
+    let users = format!("[listen]\nmqtt = \"0.0.0.0:1883\"\n[users]\n\"a.b\" = \"{VERIFIER}\"");
+    assert_eq!(access(&users), Access::Users { or_anonymous: false });
+    assert_eq!(access(&format!("allow_anonymous = true\n{users}")), Access::Users { or_anonymous: true });
+    let open = refusal("[listen]\nmqtt = \"0.0.0.0:1883\"\n[users]\n");
+    assert!(open.contains("`vowmq user NAME`"), "{open}");
+}
+
+#[test]
+fn a_wrong_line_of_a_user_is_told_with_its_place() {
+    for (line, words) in [
+        ("alice = \"pencil\"", "as `vowmq user NAME` prints it"),
+        ("alice = 3", "expected text"),
+        ("alice.b = \"x\"", "expected text"),
+        ("\"\" = \"x\"", "must not be empty"),
+    ] {
+        let refusal = refusal(&format!("[users]\n{line}"));
+        assert!(refusal.starts_with("vowmq.toml: line 2,") && refusal.contains(words), "{refusal}");
+    }
 }

@@ -17,7 +17,7 @@ sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from broker import Target
 from common.running import add_arguments, run
 
-MODULES = "patterns publishing declaring delivery leaving connecting durability delaying bridge reports tools aio celery_tasks javascript"
+MODULES = "patterns publishing declaring delivery leaving connecting durability delaying bridge reports tools aio celery_tasks javascript users"
 
 
 def main():

@@ -25,8 +25,8 @@ class Target:
 class Vowmq(Process):
     """The real binary."""
 
-    def __init__(self, *settings):
-        self.settings = settings
+    def __init__(self, *settings, configuration=""):
+        self.settings, self.configuration = settings, configuration
         self.port, self.mqtt_port = free_port(), free_port()
         super().__init__()
 
@@ -35,6 +35,7 @@ class Vowmq(Process):
             for setting in self.settings:
                 name, value = setting.split("=", 1)
                 file.write(f'{name} = "{value}"\n')
+            file.write(self.configuration)
         return file.name
 
     def change(self, *settings):
@@ -69,9 +70,10 @@ class Case(unittest.TestCase):
     """A test with a broker of its own."""
 
     settings = ()
+    configuration = ""
 
     def setUp(self):
-        self.broker = RabbitMQ() if Target.rabbitmq else Vowmq(*self.settings)
+        self.broker = RabbitMQ() if Target.rabbitmq else Vowmq(*self.settings, configuration=self.configuration)
         self.addCleanup(self.broker.close)
 
     @property

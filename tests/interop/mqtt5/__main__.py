@@ -22,7 +22,7 @@ from common.running import add_arguments, run
 
 MODULES = (
     "connecting malformed sessions taking_over properties flow aliases options retaining expiring wills acknowledging sharing"
-    " versions durability bridge reports tools gmqtt_client javascript answering unsubscribing bounds"
+    " versions durability bridge reports tools gmqtt_client javascript answering unsubscribing bounds authenticating"
 )
 
 

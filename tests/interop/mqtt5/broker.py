@@ -3,6 +3,7 @@
 import os
 import queue
 import shutil
+import signal
 import socket
 import time
 import unittest
@@ -36,14 +37,26 @@ class Broker(Process):
 
 
 class Vowmq(Broker):
-    """The real binary, perhaps with settings: `limits.retained=1`."""
+    """The real binary, perhaps with settings: `limits.retained=1`, and a configuration file."""
 
-    def __init__(self, settings=()):
-        self.settings = settings
+    def __init__(self, settings=(), configuration=""):
+        self.settings, self.configuration = settings, configuration
         super().__init__()
+
+    def write(self):
+        with open(os.path.join(self.directory, "vowmq.toml"), "w") as file:
+            file.write(self.configuration)
+        return file.name
+
+    def change(self, configuration):
+        """Another configuration, while it runs."""
+        self.configuration = configuration
+        self.write()
+        self.process.send_signal(signal.SIGHUP)
 
     def start(self):
         addresses = ("--mqtt", f"127.0.0.1:{self.port}", "--amqp", f"127.0.0.1:{self.amqp_port}")
+        addresses += ("--config", self.write())
         self.run_vowmq(Target.binary, *addresses, *(word for one in self.settings for word in ("--set", one)))
 
 
@@ -139,12 +152,13 @@ class Paho:
 
 
 class Case(unittest.TestCase):
-    """A test with a broker of its own, which has these settings."""
+    """A test with a broker of its own, which has these settings, and this configuration."""
 
     settings = ()
+    configuration = ""
 
     def setUp(self):
-        self.broker = Mosquitto() if Target.mosquitto else Vowmq(self.settings)
+        self.broker = Mosquitto() if Target.mosquitto else Vowmq(self.settings, self.configuration)
         self.addCleanup(self.broker.close)
 
     def paho(self, *arguments, **options):

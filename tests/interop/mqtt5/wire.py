@@ -50,11 +50,12 @@ OF_SERVERS["CONNACK"] = "session_expiry assigned_client server_keep_alive authen
 OF_SERVERS["CONNACK"] += " response_information server_reference reason_string receive_maximum alias_maximum maximum_qos"
 OF_SERVERS["CONNACK"] += " retain_available user maximum_packet wildcard_available identifiers_available shared_available"
 OF_SERVERS |= dict.fromkeys("PUBACK PUBREC PUBREL PUBCOMP SUBACK UNSUBACK".split(), "reason_string user")
+OF_SERVERS["AUTH"] = "authentication_method authentication_data reason_string user"
 OF_SERVERS["DISCONNECT"] = "server_reference reason_string user"
 
 # The reason codes that a server may send, by packet: no others.
 # [MQTT5-3.2.2-8], [MQTT5-3.4.2-1], [MQTT5-3.5.2-1], [MQTT5-3.6.2-1], [MQTT5-3.7.2-1], [MQTT5-3.9.3-2], [MQTT5-3.11.3-2],
-# [MQTT5-3.14.2-1]. There is no AUTH: no test names a method that a broker here knows. [MQTT5-4.12.0-6]
+# [MQTT5-3.14.2-1], [MQTT5-3.15.2-1].
 REASONS = {
     "CONNACK": "00 80 81 82 83 84 85 86 87 88 89 8a 8c 90 95 97 99 9a 9b 9c 9d 9f",
     "PUBACK": "00 10 80 83 87 90 91 97 99",
@@ -64,6 +65,7 @@ REASONS = {
     "SUBACK": "00 01 02 80 83 87 8f 91 97 9e a1 a2",
     "UNSUBACK": "00 11 80 83 87 8f 91",
     "PINGRESP": "00",
+    "AUTH": "00 18",
     "DISCONNECT": "00 80 81 82 83 87 89 8b 8d 8e 8f 90 93 94 95 96 97 98 99 9a 9b 9c 9d 9e 9f a0 a1 a2",
 }
 REASONS = {kind: set(bytes.fromhex(codes)) for kind, codes in REASONS.items()}
@@ -325,6 +327,8 @@ class Wire:
         while not length or length[-1] >= 128:
             length += self.exactly(1)
         packet = parse(first[0], self.exactly(Reader(length).variable()), self.version)
+        if packet.kind == "AUTH":  # may come before CONNACK too
+            return packet
         assert (packet.kind == "CONNACK") != self.greeted, f"{packet} before CONNACK, or a second one"
         self.greeted = True
         assert self.most is None or packet.size <= self.most, f"more than {self.most} bytes [MQTT5-3.1.2-24]: {packet}"

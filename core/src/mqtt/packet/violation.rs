@@ -81,7 +81,7 @@ violations! {
     SessionExpiryFromZero = "MQTT 5 §3.14.2.2.2", ProtocolError, "DISCONNECT gives a session an expiry that had none";
     OtherThanAuth = "MQTT 5 [MQTT-3.1.2-30]", ProtocolError, "another packet than AUTH or DISCONNECT before CONNACK, with an authentication method in CONNECT";
     AuthWithoutMethod = "MQTT 5 §3.15.2.2.2", ProtocolError, "AUTH without an authentication method";
-    AuthOtherMethod = "MQTT 5 [MQTT-4.12.1-1]", BadAuthenticationMethod, "AUTH with another authentication method than CONNECT";
+    AuthOtherMethod = "MQTT 5 [MQTT-4.12.1-1]", ProtocolError, "AUTH with another authentication method than CONNECT";
     AuthOutOfTurn = "MQTT 5 §4.12", ProtocolError, "AUTH where it is not the client's turn, or with a reason code that only servers send";
     UnexpectedAuth = "MQTT 5 §3.15", ProtocolError, "AUTH without an authentication method agreed on in CONNECT";
 }
