@@ -136,6 +136,11 @@ impl Client {
         }
     }
 
+    /// Whether it has tried another connection since this attempt.
+    pub(crate) fn has_tried_again(&self, attempt: usize) -> bool {
+        self.attempts > attempt + 1
+    }
+
     /// Comes to an operation of its program.
     pub(crate) fn operate(&mut self, around: &mut Context<'_>, index: usize) {
         let action = self.program.operations[index].action.clone();

@@ -31,6 +31,7 @@ import chart
 import connections
 import durable
 import large_numbers
+import mqtt5
 import process
 import queues
 import report
@@ -49,6 +50,7 @@ SECTIONS = {
     "connections": connections,
     "routing": routing,
     "queues": queues,
+    "mqtt5": mqtt5,
     "backlog": backlog,
 }
 LARGE = "large-numbers"

@@ -1,4 +1,4 @@
-"""A small MQTT 3.1.1 client, for work that the load generator does not know: plain sockets, packets as bytes."""
+"""A small client of MQTT 3.1.1 and 5, for work that the load generator does not know: plain sockets, packets as bytes."""
 
 from tcp import Connection
 
@@ -19,24 +19,32 @@ def packet(first, body):
             return bytes(head) + body
 
 
-def connect(client, clean):
-    return packet(0x10, b"\0\x04MQTT\x04" + bytes([2 if clean else 0, 0, 0]) + text(client))
+def properties(version):
+    """None; version 5 says so."""
+    return b"\0" if version == 5 else b""
 
 
-def subscribe(filters, qos):
-    return packet(0x82, b"\0\x01" + b"".join(text(each) + bytes([qos]) for each in filters))
+def connect(client, clean, version=4):
+    head = b"\0\x04MQTT" + bytes([version, 2 if clean else 0, 0, 0])
+    return packet(0x10, head + properties(version) + text(client))
 
 
-def publish(topic, payload, qos=0, packet_id=None):
-    return packet(0x30 | qos << 1, text(topic) + (packet_id.to_bytes(2, "big") if qos else b"") + payload)
+def subscribe(filters, qos, version=4):
+    return packet(0x82, b"\0\x01" + properties(version) + b"".join(text(each) + bytes([qos]) for each in filters))
+
+
+def publish(topic, payload, qos=0, packet_id=None, version=4):
+    number = packet_id.to_bytes(2, "big") if qos else b""
+    return packet(0x30 | qos << 1, text(topic) + number + properties(version) + payload)
 
 
 class Client(Connection):
     """A connected client that waits for what it is told to; other packets are passed over."""
 
-    def __init__(self, address, client, clean):
+    def __init__(self, address, client, clean, version=4):
         super().__init__(address, timeout_s=120)
-        self.send(connect(client, clean))
+        self.version = version
+        self.send(connect(client, clean, version))
         if self.wait_for(CONNACK)[1] != 0:
             raise ValueError("the connection was refused")
 
@@ -57,8 +65,8 @@ class Client(Connection):
                 return body
 
     def subscribe(self, filters, qos):
-        self.send(subscribe(filters, qos))
-        if any(code > 2 for code in self.wait_for(SUBACK)[2:]):
+        self.send(subscribe(filters, qos, self.version))
+        if any(code > 2 for code in self.wait_for(SUBACK)[2 + len(properties(self.version)) :]):
             raise ValueError("a subscription was refused")
 
     def disconnect(self):

@@ -399,12 +399,23 @@ impl World<'_> {
                     format!("it is closed: {reason}"),
                 );
             }
-            CloseKind::TakenOver => self.effects.count("taken over"),
+            CloseKind::TakenOver => self.taken_over(id),
             CloseKind::Lost => self.effects.count("given up by the broker"),
             CloseKind::Limit | CloseKind::Normal | CloseKind::Unauthorized | CloseKind::Unavailable => {}
         }
         let mut around = Surroundings { schedule: &mut self.schedule, effects: &mut self.effects };
         self.network.broker_closes(&mut around, id);
+    }
+
+    /// Nobody but the client itself may have taken its place.
+    fn taken_over(&mut self, id: ConnectionId) {
+        self.effects.count("taken over");
+        let Some(connection) = self.network.connection(id) else { return };
+        let (client, attempt) = (connection.client, connection.attempt);
+        if !self.clients[client].has_tried_again(attempt) {
+            let text = format!("the connection of client {client} is taken over, and it has not opened another");
+            self.model.fail(Checker::Protocol, format!("client {client}"), text);
+        }
     }
 
     fn pause(&mut self, id: ConnectionId, paused: bool) {
