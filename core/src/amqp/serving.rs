@@ -138,11 +138,14 @@ impl Broker {
         true
     }
 
-    /// Serves queues, the first of them now, beyond a turn's worth later.
+    /// Serves queues that have more, or whose consumers take more: when all that has come in is handled, so that many
+    /// messages and acknowledgements are served at a stretch. A queue with a bound is served now, since what goes straight
+    /// to a consumer takes no place in it; beyond a turn's worth of queues later as well.
     pub(crate) fn serve_queues(&mut self, queues: &[QueueId]) {
         let now = self.settings.limits.turn_work;
         for (index, &queue) in queues.iter().enumerate() {
-            if index < now {
+            let Some(declared) = self.state.declared(queue) else { continue };
+            if declared.arguments.is_bounded() && index < now {
                 self.serve_queue(queue);
             } else {
                 self.list_serving(queue);
@@ -173,13 +176,18 @@ impl Broker {
         }
     }
 
+    /// Its turn has come.
+    pub(crate) fn serve_listed(&mut self, queue: QueueId) {
+        if let Some(serving) = self.amqp.serving.get_mut(&queue) {
+            serving.listed = false;
+        }
+        self.serve_queue(queue);
+    }
+
     /// Delivers what can be delivered now, or a turn's worth of it.
     pub(crate) fn serve_queue(&mut self, queue: QueueId) {
         if self.transacting {
             return self.list_serving(queue);
-        }
-        if let Some(serving) = self.amqp.serving.get_mut(&queue) {
-            serving.listed = false;
         }
         if self.is_delay_queue(queue) {
             return self.serve_delays(queue);

@@ -62,7 +62,7 @@ impl Broker {
                 Work::Unpark(id) => self.unpark(id),
                 Work::Pump(session) => self.pump(session),
                 Work::Owed(session) => self.serve_owed(session),
-                Work::Serve(queue) => self.serve_queue(queue),
+                Work::Serve(queue) => self.serve_listed(queue),
                 Work::Upkeep => self.go_on_with_upkeep(),
                 Work::Bury => {
                     self.pieces += self.state.bury(budget) as u64;
