@@ -19,14 +19,9 @@ impl Broker {
         id: ConnectionId,
         number: u16,
         method: &Method<'_>,
-        frame: &Frame,
     ) -> Result<(), Fault> {
-        if self.channel(id, number).is_some_and(|channel| channel.incoming.is_some()) {
-            let text = format!("expected content of basic.publish, got {}", method.id());
-            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
-        }
         match method {
-            Method::BasicPublish(_) => self.begin_publish(id, number, frame),
+            Method::BasicPublish(_) => unreachable!("it is handed on with its frame"),
             Method::BasicAck(ack) => self.on_ack(id, number, ack),
             Method::BasicNack(nack) => {
                 self.on_nack(id, number, nack.delivery_tag.0, nack.multiple, nack.requeue)

@@ -1,13 +1,12 @@
 //! Basic.Publish: content put together, where it goes, what its publisher is told (§1.8.3.7, §4.2.6).
 
 use super::arguments::QueueOverflow;
-use super::channel::{Body, Incoming};
+use super::channel::Incoming;
 use super::fault::Fault;
 use super::routing::Routed;
 use super::wire::method::{MethodId, basic};
 use super::wire::{
-    ChannelNumber, ContentHeader, Frame, FrameKind, FrameMax, Properties, PutMethod, ReplyCode, ShortStr,
-    Value, content, frame,
+    ChannelNumber, Frame, FrameMax, Properties, PutMethod, ReplyCode, ShortStr, Value, content, frame,
 };
 use super::{bridge, connection, presenting};
 use crate::broker::Broker;
@@ -63,74 +62,36 @@ impl Content {
 impl Broker {
     pub(super) fn begin_publish(
         &mut self,
+    /// Basic.Publish, whose content follows; `method` is the payload of its frame.
         id: ConnectionId,
         number: u16,
-        frame: &Frame,
+        method: Bytes,
     ) -> Result<(), Fault> {
-        let incoming = Incoming { method: frame.payload.clone(), header: None, body: Body::default() };
         if let Some(channel) = self.channel_mut(id, number) {
-            channel.incoming = Some(incoming);
+            channel.incoming = Some(Incoming::of(method));
         }
         Ok(())
     }
 
-    /// A frame of content, and what a fault of it is about: the Basic.Publish that it belongs to, if there is one.
-    pub(super) fn content(&mut self, id: ConnectionId, frame: &Frame) -> Result<(), (Fault, MethodId)> {
+    /// A frame of content. A fault of it is about the Basic.Publish that it belongs to, if there is one.
+    pub(super) fn content(&mut self, id: ConnectionId, frame: Frame) -> Result<(), (Fault, MethodId)> {
         let number = frame.channel.0;
-        let publishing = self.channel(id, number).is_some_and(|channel| channel.incoming.is_some());
-        let about = if publishing { basic::Publish::ID } else { MethodId::NONE };
-        let outcome = match frame.kind {
-            FrameKind::Header => self.content_header(id, number, frame),
-            _ => self.content_body(id, number, frame),
-        };
-        outcome.map_err(|fault| (fault, about))
-    }
-
-    fn content_header(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
-        let most = self.settings.limits.packet_bytes as u64;
-        let header = ContentHeader::decode(&frame.payload)?;
+        let most = self.settings.limits.packet_bytes;
         let Some(channel) = self.channel_mut(id, number) else {
-            return Err(Fault::new(ReplyCode::ChannelError, "content on a channel that is not open"));
+            let fault = Fault::new(ReplyCode::ChannelError, "content on a channel that is not open");
+            return Err((fault, MethodId::NONE));
         };
-        let waits = channel.incoming.as_mut().filter(|incoming| incoming.header.is_none());
-        let Some(incoming) = waits else {
-            let text = "a content header that follows no basic.publish";
-            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
+        let Some(incoming) = &mut channel.incoming else {
+            let fault = Fault::new(ReplyCode::UnexpectedFrame, "content that follows no basic.publish");
+            return Err((fault, MethodId::NONE));
         };
-        if header.body_size > most {
-            let size = header.body_size;
-            let text = format!("message size {size} is larger than limits.packet_bytes ({most})");
-            return Err(Fault::precondition(text));
-        }
-        incoming.header = Some((header.body_size as usize, header.properties));
-        if header.body_size == 0 { self.publish_incoming(id, number) } else { Ok(()) }
-    }
-
-    fn content_body(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
-        let incoming = self.channel_mut(id, number).and_then(|channel| channel.incoming.as_mut());
-        let Some((incoming, whole)) =
-            incoming.and_then(|i| i.header.as_ref().map(|(whole, _)| *whole).map(|whole| (i, whole)))
-        else {
-            let text = "a content body that follows no content header";
-            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
-        };
-        incoming.body.push(frame.payload.clone(), whole);
-        if incoming.body.len() > whole {
-            let text = format!("the body frames are longer than the {whole} bytes of the content header");
-            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
-        }
-        if incoming.body.len() == whole { self.publish_incoming(id, number) } else { Ok(()) }
-    }
-
-    /// All of the content is there.
-    fn publish_incoming(&mut self, id: ConnectionId, number: u16) -> Result<(), Fault> {
-        let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
-        let Some(Incoming { method, header: Some((_, properties)), body }) = channel.incoming.take() else {
+        let about = |fault| (fault, basic::Publish::ID);
+        if !incoming.add(frame, most).map_err(about)? {
             return Ok(());
-        };
+        }
+        let incoming = channel.incoming.take().expect("it was just there");
         self.counters.received += 1;
-        let content = Content { method, properties, body: body.take() };
-        self.publish_content(id, number, content)
+        self.publish_content(id, number, incoming.into_content()).map_err(about)
     }
 
     fn publish_content(&mut self, id: ConnectionId, number: u16, content: Content) -> Result<(), Fault> {

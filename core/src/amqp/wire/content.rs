@@ -9,7 +9,7 @@ use super::method::basic;
 use super::properties::Properties;
 use super::reader::Reader;
 use super::violation::{Rule, Violation};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use core::ops::Range;
 
 /// Bytes of a content header before its properties.
@@ -29,9 +29,9 @@ impl ContentHeader {
     ///
     /// # Errors
     /// `ContentClass`, `ContentWeight`, or what is wrong with the properties.
-    pub fn decode(payload: &Bytes) -> Result<ContentHeader, Violation> {
+    pub fn decode(mut payload: Bytes) -> Result<ContentHeader, Violation> {
         let refused = |rule| Violation::outside(rule, "content header");
-        let mut reader = Reader::new(payload);
+        let mut reader = Reader::new(&payload);
         let (class, weight) = (reader.u16().map_err(refused)?, reader.u16().map_err(refused)?);
         let body_size = reader.u64().map_err(refused)?;
         if class != basic::CLASS {
@@ -40,7 +40,8 @@ impl ContentHeader {
         if weight != 0 {
             return Err(refused(Rule::ContentWeight));
         }
-        let properties = Properties::decode(payload.slice(FIXED_BYTES..))?;
+        payload.advance(FIXED_BYTES);
+        let properties = Properties::decode(payload)?;
         Ok(ContentHeader { body_size, properties })
     }
 }
