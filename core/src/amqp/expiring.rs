@@ -78,7 +78,7 @@ impl Broker {
 
     /// The queue is served at that time, whatever else happens.
     pub(super) fn look_again_at(&mut self, queue: QueueId, at: Option<WallTime>) {
-        let serving = self.serving_mut(queue);
+        let Some(serving) = self.amqp.serving.get_mut(&queue) else { return };
         let before = core::mem::replace(&mut serving.expiry, at);
         if before == at {
             return;

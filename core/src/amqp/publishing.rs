@@ -23,6 +23,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 
+use core::ops::Deref;
 /// The address that a client writes into Reply-To, and consumes from, for direct replies.
 pub(super) const DIRECT_REPLY_TO: &[u8] = b"amq.rabbitmq.reply-to";
 
@@ -372,7 +373,7 @@ impl Broker {
             exchange: publish.exchange,
             routing_key: publish.routing_key,
         };
-        let properties = presenting::within(content.properties.clone(), frame_max.get() as usize);
+        let properties = presenting::within(content.properties.as_cow(), frame_max.get() as usize);
         let bytes = with_content(number, &method, &properties, &content.body, frame_max);
         self.counters.delivered += 1;
         self.send(to, &bytes);
@@ -413,10 +414,10 @@ fn stored_properties(exchange: ShortStr<'_>, properties: &Properties) -> Vec<u8>
 }
 
 /// A method with content, all frames.
-pub(super) fn with_content(
+pub(super) fn with_content<B: Deref<Target = [u8]>>(
     channel: u16,
     method: &impl PutMethod,
-    properties: &Properties,
+    properties: &Properties<B>,
     body: &[u8],
     frame_max: FrameMax,
 ) -> Box<[u8]> {

@@ -16,9 +16,10 @@ use crate::broker::{Broker, Work};
 use crate::connection::Reply;
 use crate::durable::gate::Waiter;
 use crate::durable::record::Record;
+use crate::durable::state::DeclaredQueue;
 use crate::durable::state::topology::lanes;
 use crate::event::Event;
-use crate::ids::{ConnectionId, Lsn, QueueId, QueuePosition};
+use crate::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition};
 use crate::marks::reached;
 use crate::message::Message;
 use crate::queue::Entry;
@@ -194,9 +195,6 @@ impl Broker {
         }
         self.leave_at_last(queue);
         for _ in 0..self.settings.limits.turn_work {
-            if self.state.declared(queue).is_none() {
-                return;
-            }
             let Some(ready) = self.next_ready(queue) else {
                 self.answer_empty(queue);
                 return self.set_expiry(queue, None);
@@ -257,14 +255,19 @@ impl Broker {
     }
 
     pub(super) fn next_taker(&self, queue: QueueId) -> Option<Taker> {
-        let single = self.state.declared(queue)?.arguments.single_active_consumer;
         let serving = self.amqp.serving.get(&queue)?;
         if let Some(get) = serving.gets.front() {
             return Some(Taker::Get(*get));
         }
-        let most = if single { 1 } else { serving.consumers.len() };
-        let mut can = serving.consumers[..most.min(serving.consumers.len())].iter();
+        let most = if self.serves_in_turn(queue, serving) { serving.consumers.len() } else { 1 };
+        let mut can = serving.consumers.iter().take(most);
         can.find(|(_, id)| self.has_credit(*id)).map(|(_, id)| Taker::Consumer(*id))
+    }
+
+    /// Whether several consumers take turns.
+    fn serves_in_turn(&self, queue: QueueId, serving: &Serving) -> bool {
+        let single = |declared: &DeclaredQueue| declared.arguments.single_active_consumer;
+        serving.consumers.len() > 1 && !self.state.declared(queue).is_some_and(single)
     }
 
     fn has_credit(&self, id: ConsumerId) -> bool {
@@ -313,78 +316,80 @@ impl Broker {
         self.pieces += 1;
         self.take_ready(queue, ready);
         let Ready { lane, entry, redelivered } = *ready;
-        let message = self.state.messages.message(entry.message).expect("it was just there").clone();
-        let bytes = message.body().len() as u64;
-        let unsettled = Unsettled { queue, lane, position: entry.position, consumer: None };
-        let returns = self.state.queue(lane).map_or(0, |lane| lane.returns_of(entry.position));
+        let (message, position) = (entry.message, entry.position);
+        let returns = self.mark_sent(lane, &entry);
         let count = (returns > 0).then_some(returns);
+        let unsettled = Unsettled { queue, lane, position, consumer: None };
         let (connection, no_ack) = match taker {
             Taker::Get(get) => {
                 reached!("message got");
                 self.serving_mut(queue).gets.pop_front();
                 self.get_is_answered(queue, get);
-                self.give_to_get(get, unsettled, &message, redelivered, count);
+                self.give_to_get(get, unsettled, message, redelivered, count);
                 (get.connection, get.no_ack)
             }
             Taker::Consumer(id) => {
                 let unsettled = Unsettled { consumer: Some(*id), ..unsettled };
-                let no_ack = self.give_to_consumer(*id, unsettled, &message, redelivered, count);
-                self.rotate(queue, *id);
-                (self.amqp.consumers[id].connection, no_ack)
+                self.give_to_consumer(*id, unsettled, message, redelivered, count)
             }
         };
         self.counters.delivered += 1;
-        self.mark_sent(lane, &entry);
-        let (message, position) = (entry.message, entry.position);
         self.message_event(|| Event::Delivered { message, queue: lane, position, connection, redelivered });
         if no_ack {
             self.commit(Record::Settled { queue: lane, position });
             self.message_event(|| Event::Acknowledged { message, queue: lane, position });
         } else {
+            let bytes = self.state.messages.bytes_of_body(message);
             let serving = self.serving_mut(queue);
             serving.given_out += 1;
             serving.given_out_bytes += bytes;
         }
+        if let Taker::Consumer(id) = taker {
+            self.rotate(queue, *id);
+        }
     }
 
-    fn mark_sent(&mut self, lane_id: QueueId, entry: &Entry) {
+    /// Notes that the entry is sent; how often it was before and came back, where its queue counts that.
+    fn mark_sent(&mut self, lane_id: QueueId, entry: &Entry) -> u32 {
         let block = self.settings.limits.horizon_block;
         let lane = self.state.queue_mut(lane_id).expect("a declared queue has its lanes");
+        let returns = lane.returns_of(entry.position);
         lane.mark_sent_to(entry.position.plus(1));
         // Recorded ahead, so that the next block does not have to wait.
         if !entry.delivery.transient && lane.horizon.recorded() < entry.position.plus(1 + block / 2) {
             let position = entry.position.plus(1 + block);
             self.commit(Record::HorizonMoved { queue: lane_id, position });
         }
+        returns
     }
 
     /// The one that was served goes behind the others of its priority.
     fn rotate(&mut self, queue: QueueId, id: ConsumerId) {
-        let single = self.state.declared(queue).is_some_and(|d| d.arguments.single_active_consumer);
-        let serving = self.serving_mut(queue);
-        if single || serving.consumers.len() < 2 {
+        let serving = self.amqp.serving.get(&queue);
+        if !serving.is_some_and(|serving| self.serves_in_turn(queue, serving)) {
             return;
         }
+        let serving = self.serving_mut(queue);
         let Some(at) = serving.consumers.iter().position(|(_, other)| *other == id) else { return };
         let priority = serving.consumers[at].0;
         let end = serving.consumers.partition_point(|(other, _)| *other >= priority);
         serving.consumers[at..end].rotate_left(1);
     }
 
-    /// Basic.Deliver. True: it is settled by that.
+    /// Basic.Deliver. To which connection, and whether it is settled by that.
     fn give_to_consumer(
         &mut self,
         id: ConsumerId,
         unsettled: Unsettled,
-        message: &Message,
+        message: MessageId,
         redelivered: bool,
         count: Option<u32>,
-    ) -> bool {
+    ) -> (ConnectionId, bool) {
+        let message = self.state.messages.message(message).expect("it was just there");
         let consumer = self.amqp.consumers.get_mut(&id).expect("it has credit");
         let no_ack = consumer.no_ack;
         consumer.unsettled += u32::from(!no_ack);
         let (connection_id, number) = (consumer.connection, consumer.channel);
-        let now = self.now.wall;
         let connection = self.connections.get_mut(&connection_id).expect("it has credit");
         let peer = connection.amqp.as_mut().expect("it has credit");
         let frame_max = peer.frame_max;
@@ -403,15 +408,22 @@ impl Broker {
             exchange: ShortStr::new(exchange).unwrap_or_default(),
             routing_key: ShortStr::new(&key).unwrap_or_default(),
         };
-        let properties = presenting::properties(message, count, frame_max, now);
+        let properties = presenting::properties(message, count, frame_max, self.now.wall);
         let body = message.body();
-        let expected = 128 + properties.as_bytes().len();
+        let number = ChannelNumber(number);
+        let copied = SendQueue::copies(body.len());
+        let expected = 128 + properties.as_bytes().len() + if copied { body.len() } else { 0 };
         connection.send.write(expected, |out| {
-            delivery::put_delivery(out, ChannelNumber(number), &deliver, &properties, body.len() as u64);
+            delivery::put_delivery(out, number, &deliver, &properties, body.len() as u64);
+            if copied {
+                content::put_body(out, number, body, frame_max);
+            }
         });
-        put_body(&mut connection.send, number, message, frame_max);
-        self.list(connection_id);
-        no_ack
+        if !copied {
+            put_shared_body(&mut connection.send, number, message, frame_max);
+        }
+        connection.list(connection_id, &mut self.to_send);
+        (connection_id, no_ack)
     }
 
     /// Basic.Get-Ok.
@@ -419,7 +431,7 @@ impl Broker {
         &mut self,
         get: &Get,
         unsettled: Unsettled,
-        message: &Message,
+        message: MessageId,
         redelivered: bool,
         count: Option<u32>,
     ) {
@@ -433,6 +445,7 @@ impl Broker {
             channel.deliveries.insert(tag, unsettled);
         }
         let (frame_max, now) = (self.peer(get.connection).frame_max, self.now.wall);
+        let message = self.state.messages.message(message).expect("it was just there");
         let (exchange, key) = bridge::address(message);
         let ok = basic::GetOk {
             delivery_tag: DeliveryTag(tag),
@@ -476,9 +489,8 @@ impl Broker {
     }
 }
 
-/// A body in frames: a large one is shared.
-fn put_body(send: &mut SendQueue, number: u16, message: &Message, frame_max: FrameMax) {
-    let channel = ChannelNumber(number);
+/// A large body in frames, shared where a frame has much of it.
+fn put_shared_body(send: &mut SendQueue, channel: ChannelNumber, message: &Message, frame_max: FrameMax) {
     let body = message.body();
     for piece in content::body_pieces(body.len(), frame_max) {
         send.put(&content::body_frame_header(channel, piece.len()));

@@ -92,7 +92,7 @@ pub struct Broker {
     /// A transaction is committed: nothing of it is delivered before it is durable, and nothing of it held back.
     pub(crate) transacting: bool,
     /// Connections with something to send.
-    to_send: Vec<ConnectionId>,
+    pub(crate) to_send: Vec<ConnectionId>,
     subscribers: Vec<Subscriber>,
     /// `Work::Bury` is in the list.
     burying: bool,

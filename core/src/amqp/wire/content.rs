@@ -10,7 +10,7 @@ use super::properties::Properties;
 use super::reader::Reader;
 use super::violation::{Rule, Violation};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use core::ops::Range;
+use core::ops::{Deref, Range};
 
 /// Bytes of a content header before its properties.
 pub(super) const FIXED_BYTES: usize = 12;
@@ -47,11 +47,11 @@ impl ContentHeader {
 }
 
 /// Appends a header frame. A body of `body_size` bytes must follow.
-pub fn put_content_header(
+pub fn put_content_header<B: Deref<Target = [u8]>>(
     out: &mut BytesMut,
     channel: ChannelNumber,
     body_size: u64,
-    properties: &Properties,
+    properties: &Properties<B>,
 ) {
     out.reserve(content_header_bytes(properties));
     let properties = properties.as_bytes();
@@ -65,7 +65,7 @@ pub fn put_content_header(
 
 /// Bytes of the frame that `put_content_header` appends: a header cannot be split, so whoever adds properties sees to it
 /// that this is within the receiver's frame-max.
-pub fn content_header_bytes(properties: &Properties) -> usize {
+pub fn content_header_bytes<B: Deref<Target = [u8]>>(properties: &Properties<B>) -> usize {
     FRAME_OVERHEAD + FIXED_BYTES + properties.as_bytes().len()
 }
 
