@@ -17,13 +17,14 @@ use crate::ids::{ConnectionId, Lsn, QueueId};
 use crate::marks::reached;
 use crate::message::{MessageParts, Origin};
 use crate::mqtt::packet::QoS;
+use crate::routing::exchange::Exchange;
 use crate::time::WallTime;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
-
 use core::ops::Deref;
+
 /// The address that a client writes into Reply-To, and consumes from, for direct replies.
 pub(super) const DIRECT_REPLY_TO: &[u8] = b"amq.rabbitmq.reply-to";
 
@@ -61,9 +62,9 @@ impl Content {
 }
 
 impl Broker {
+    /// Basic.Publish, whose content follows; `method` is the payload of its frame.
     pub(super) fn begin_publish(
         &mut self,
-    /// Basic.Publish, whose content follows; `method` is the payload of its frame.
         id: ConnectionId,
         number: u16,
         method: Bytes,
@@ -141,24 +142,24 @@ impl Broker {
         true
     }
 
-    /// The exchange that a message is published to must be there.
-    pub(super) fn check_exchange(&self, id: ConnectionId, content: &Content) -> Result<(), Fault> {
+    /// The exchange that a message is published to, which must be there; none is the default one.
+    pub(super) fn exchange_for(&self, vhost: usize, content: &Content) -> Result<Option<&Exchange>, Fault> {
         let name = name_of(content.publish().exchange);
-        let known = name.is_empty() || self.state.exchange(self.peer(id).vhost, name).is_some();
-        if known { Ok(()) } else { Err(Fault::no("exchange", name)) }
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let found = self.state.exchange(vhost, name);
+        found.map(Some).ok_or_else(|| Fault::no("exchange", name))
     }
 
     /// What can be said of a message without knowing where it goes.
     fn check(&self, id: ConnectionId, content: &Content) -> Result<(), Fault> {
-        let publish = content.publish();
         let peer = self.peer(id);
-        if publish.immediate {
+        if content.publish().immediate {
             return Err(Fault::new(ReplyCode::NotImplemented, "immediate=true"));
         }
-        self.check_exchange(id, content)?;
-        let name = name_of(publish.exchange);
-        let exchange = self.state.exchange(peer.vhost, name);
-        if exchange.is_some_and(|exchange| exchange.spec.internal) {
+        if self.exchange_for(peer.vhost, content)?.is_some_and(|exchange| exchange.spec.internal) {
+            let name = name_of(content.publish().exchange);
             let text = format!("cannot publish to internal exchange '{name}' in vhost '/'");
             return Err(Fault::refused(text));
         }
@@ -240,7 +241,8 @@ impl Broker {
         replaces: &[(QueueId, crate::ids::QueuePosition)],
     ) -> Published {
         let publish = content.publish();
-        let properties = stored_properties(publish.exchange, &content.properties);
+        let mut properties = core::mem::take(&mut self.stored_properties);
+        put_stored_properties(&mut properties, publish.exchange, &content.properties);
         let key = publish.routing_key.as_bytes();
         let persistent = content.properties.delivery_mode() == Some(2);
         let expiration = content.properties.expiration().and_then(milliseconds);
@@ -252,7 +254,7 @@ impl Broker {
         if !routed.topics.is_empty() && topic.is_none() {
             self.counters.unmappable += 1;
         }
-        self.publish(Publishing {
+        let published = self.publish(Publishing {
             expires_at: expires_at.unwrap_or(WallTime(0)),
             topic: topic.as_deref(),
             retain: topic.is_some() && bridge::asks_to_retain(&content.properties),
@@ -266,7 +268,9 @@ impl Broker {
                 Origin::Amqp,
                 MessageParts { address: key, properties: &properties, body: &content.body },
             )
-        })
+        });
+        self.stored_properties = properties;
+        published
     }
 
     /// Publishes a message that nobody is told about any more, in place of entries: a queue that does not take it keeps
@@ -403,14 +407,12 @@ pub(super) fn milliseconds(text: ShortStr<'_>) -> Option<u64> {
     digits.parse().ok().filter(|ms| *ms <= 0xffff_ffff)
 }
 
-/// What is kept of exchange and properties.
-fn stored_properties(exchange: ShortStr<'_>, properties: &Properties) -> Vec<u8> {
-    let bytes = properties.as_bytes();
-    let mut stored = Vec::with_capacity(1 + exchange.as_bytes().len() + bytes.len());
-    stored.push(exchange.length());
-    stored.extend_from_slice(exchange.as_bytes());
-    stored.extend_from_slice(bytes);
-    stored
+/// What is kept of exchange and properties, in place of what is in `out`.
+fn put_stored_properties(out: &mut Vec<u8>, exchange: ShortStr<'_>, properties: &Properties) {
+    out.clear();
+    out.push(exchange.length());
+    out.extend_from_slice(exchange.as_bytes());
+    out.extend_from_slice(properties.as_bytes());
 }
 
 /// A method with content, all frames.

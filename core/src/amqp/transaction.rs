@@ -121,7 +121,7 @@ impl Broker {
         let vhost = self.peer(id).vhost;
         let mut more: BTreeMap<QueueId, (u64, u64)> = BTreeMap::new();
         for content in messages {
-            self.check_exchange(id, content)?;
+            self.exchange_for(vhost, content)?;
             let publish = content.publish();
             let exchange = name_of(publish.exchange);
             let routed =

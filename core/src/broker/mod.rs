@@ -94,6 +94,8 @@ pub struct Broker {
     /// Connections with something to send.
     pub(crate) to_send: Vec<ConnectionId>,
     subscribers: Vec<Subscriber>,
+    /// Where what is kept of an AMQP message's properties is put together; no larger than a frame.
+    pub(crate) stored_properties: Vec<u8>,
     /// `Work::Bury` is in the list.
     burying: bool,
     memory_full: bool,
@@ -169,6 +171,7 @@ impl Broker {
             transacting: false,
             to_send: Vec::new(),
             subscribers: Vec::new(),
+            stored_properties: Vec::new(),
             burying: false,
             memory_full: false,
             publishers_held: false,
