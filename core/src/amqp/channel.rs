@@ -1,6 +1,7 @@
 //! A channel: a conversation within a connection.
 
 use super::ConsumerId;
+use super::deliveries::Deliveries;
 use super::fault::Fault;
 use super::publishing::Content;
 use super::transaction::Transaction;
@@ -34,7 +35,7 @@ pub(crate) struct Channel {
     /// The last delivery's number.
     pub last_tag: u64,
     /// Deliveries that are not settled, by number.
-    pub deliveries: BTreeMap<u64, Unsettled>,
+    pub deliveries: Deliveries,
     /// In confirm mode: messages published since.
     pub confirms: Option<u64>,
     /// In transaction mode.
@@ -68,6 +69,18 @@ pub(crate) struct Incoming {
     /// The size of the body and the properties, once the header is there.
     header: Option<(usize, Properties)>,
     body: Body,
+}
+
+impl Channel {
+    /// Takes the deliveries that a method names: one, or all up to it; 0 with `multiple` names all.
+    pub fn take_deliveries(&mut self, tag: u64, multiple: bool) -> Result<Vec<(u64, Unsettled)>, Fault> {
+        let taken = match (multiple, tag) {
+            (false, _) => self.deliveries.take(tag).map(|unsettled| Vec::from([(tag, unsettled)])),
+            (true, 0) => Some(core::mem::take(&mut self.deliveries).into_all().collect()),
+            (true, _) => self.deliveries.take_to(tag),
+        };
+        taken.ok_or_else(|| Fault::precondition(format!("unknown delivery tag {tag}")))
+    }
 }
 
 impl Incoming {

@@ -159,13 +159,13 @@ impl Broker {
         let consumers: Vec<_> = channel.consumers.values().copied().collect();
         // First what it held is back in its place, then others are served.
         let mut deliveries = channel.deliveries;
-        deliveries.extend(channel.transaction.into_iter().flat_map(Transaction::into_settled));
+        deliveries.put_back(channel.transaction.into_iter().flat_map(Transaction::into_settled));
         for queue in channel.gets {
             if let Some(serving) = self.amqp.serving.get_mut(&queue) {
                 serving.gets.retain(|get| (get.connection, get.channel) != (id, number));
             }
         }
-        let queues = self.return_all(deliveries.into_values());
+        let queues = self.return_all(deliveries.into_all().map(|(_, unsettled)| unsettled));
         for consumer in consumers {
             self.remove_consumer(consumer);
         }

@@ -398,7 +398,7 @@ impl Broker {
         let tag = channel.last_tag;
         if !no_ack {
             channel.unsettled += 1;
-            channel.deliveries.insert(tag, unsettled);
+            channel.deliveries.push(tag, unsettled);
         }
         let (exchange, key) = bridge::address(message);
         let deliver = basic::Deliver {
@@ -442,7 +442,7 @@ impl Broker {
         channel.last_tag += 1;
         let tag = channel.last_tag;
         if !get.no_ack {
-            channel.deliveries.insert(tag, unsettled);
+            channel.deliveries.push(tag, unsettled);
         }
         let (frame_max, now) = (self.peer(get.connection).frame_max, self.now.wall);
         let message = self.state.messages.message(message).expect("it was just there");

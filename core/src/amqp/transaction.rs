@@ -150,7 +150,7 @@ impl Broker {
         };
         reached!("transaction rolled back");
         // What was acknowledged is as it was before; it is not delivered again (§1.9.2.5).
-        channel.deliveries.extend(transaction.into_settled());
+        channel.deliveries.put_back(transaction.into_settled());
         self.answer(id, number, Lsn::NONE, &tx::RollbackOk {});
         Ok(())
     }
