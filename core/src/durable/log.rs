@@ -382,11 +382,11 @@ impl Log {
         self.offset + padded <= self.preparation.segment_bytes()
     }
 
-    /// Writes what is due.
-    pub fn due(&mut self, now: Now, settings: &Settings, outbox: &mut Outbox) {
+    /// Writes what is due; whether that was anything.
+    pub fn due(&mut self, now: Now, settings: &Settings, outbox: &mut Outbox) -> bool {
         self.preparation.start(now.monotonic, outbox);
         if self.in_flight.is_some() {
-            return;
+            return false;
         }
         let wanted = self.gathering.front().is_some_and(|gathering| self.wanted >= gathering.first);
         let passed = |at: Option<Monotonic>| at.is_some_and(|at| at <= now.monotonic);
@@ -402,6 +402,7 @@ impl Log {
             self.gathering.push_back(Gathering::new(self.last.next(), 0));
             self.write(now, settings, outbox);
         }
+        self.in_flight.is_some()
     }
 
     fn write(&mut self, now: Now, settings: &Settings, outbox: &mut Outbox) {
@@ -442,8 +443,8 @@ impl Log {
         self.witnessed = gathering.records == 0;
         let batch = self.seal(now, gathering, batch_at, &mut writing.placed);
         self.offset = batch_at + batch.len() as u64;
-        self.written.batches += 1;
         self.last_length = batch.len().min(BATCH_BYTES);
+        self.written.batches += 1;
         self.written.bytes += self.offset - offset;
         let chunks = header.into_iter().chain([batch]).collect();
         let op = outbox.disk(DiskRequest::Write { segment, offset, chunks, sync });
