@@ -2,7 +2,7 @@
 
 use crate::access::Proving;
 use crate::amqp::{self, ConsumerId};
-use crate::ids::{ListenerId, Lsn, SessionId};
+use crate::ids::{ConnectionId, ListenerId, Lsn, SessionId};
 use crate::input::{Peer, Protocol};
 use crate::limits::Limits;
 use crate::mqtt::connection::Client;
@@ -12,6 +12,7 @@ use crate::send_queue::SendQueue;
 use crate::time::{Monotonic, Why};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 
 /// An open connection.
@@ -151,6 +152,13 @@ impl Connection {
     /// Adds a confirm to the bytes to be sent; `multiple`: of all before it as well.
     pub(crate) fn put_confirm(&mut self, channel: u16, tag: u64, multiple: bool, nack: bool) {
         self.send.write(24, |out| amqp::serving::put_confirm(out, channel, tag, multiple, nack));
+    }
+
+    /// Notes in the list that it has something to send; `id` is its own.
+    pub(crate) fn list(&mut self, id: ConnectionId, to_send: &mut Vec<ConnectionId>) {
+        if !core::mem::replace(&mut self.listed, true) {
+            to_send.push(id);
+        }
     }
 
     /// A client of MQTT 5 may publish one more once one is acknowledged to the end. [MQTT-3.3.4-7]

@@ -46,9 +46,14 @@ impl SendQueue {
         self.pending += self.tail.len() - before;
     }
 
+    /// Whether so many bytes are copied rather than shared.
+    pub fn copies(bytes: usize) -> bool {
+        bytes < SHARED_FROM
+    }
+
     /// Adds a body: copied if it is small, shared otherwise.
     pub fn body(&mut self, body: &[u8], shared: impl FnOnce() -> Bytes) {
-        if body.len() < SHARED_FROM {
+        if SendQueue::copies(body.len()) {
             return self.put(body);
         }
         if !self.tail.is_empty() {

@@ -75,7 +75,7 @@ fn decodes(mut bytes: Bytes) -> bool {
         let Ok(Framed::Whole(frame)) = frame::cut(&mut bytes, FRAME_MAX) else { return false };
         let valid = match frame.kind {
             FrameKind::Method => black_box(Method::decode(&frame)).is_ok(),
-            FrameKind::Header => black_box(ContentHeader::decode(&frame.payload)).is_ok(),
+            FrameKind::Header => black_box(ContentHeader::decode(frame.payload)).is_ok(),
             FrameKind::Body | FrameKind::Heartbeat => true,
         };
         if !valid {

@@ -72,6 +72,11 @@ const WITHOUT_MEANING: [&str; 11] = [
 const TIME_MAX_MS: u64 = 0xffff_ffff;
 
 impl QueueArguments {
+    /// Whether what waits in the queue is counted.
+    pub fn is_bounded(&self) -> bool {
+        self.max_length.is_some() || self.max_length_bytes.is_some()
+    }
+
     /// What was checked before and recorded.
     pub fn of(encoded: &[u8]) -> QueueArguments {
         let table = Table::decode(encoded).unwrap_or_default();

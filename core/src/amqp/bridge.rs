@@ -18,7 +18,6 @@ use crate::mqtt::topic::TopicName;
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
-use bytes::Bytes;
 
 /// The header that says that a message is to be retained.
 pub const RETAIN_HEADER: &str = "x-mqtt-retain";
@@ -64,28 +63,28 @@ pub fn address(message: &Message) -> (&[u8], Cow<'_, [u8]>) {
 }
 
 /// The properties under which an AMQP client sees the message.
-pub fn properties(message: &Message) -> Properties {
+pub fn properties(message: &Message) -> Properties<Cow<'_, [u8]>> {
     match message.origin {
-        Origin::Amqp => behind_exchange(message.properties_shared()),
+        Origin::Amqp => behind_exchange(message.properties()),
         Origin::Mqtt3 | Origin::Mqtt5 => {
             let mut headers = Table::new();
             let qos = super::wire::ShortStr::literal(QOS_HEADER);
             headers.set(qos, Value::U8(message.level));
             let mode = if message.level > QoS::AtMostOnce as u8 { 2 } else { 1 };
-            translating::to_amqp(message.properties(), headers).set_delivery_mode(mode).build()
+            translating::to_amqp(message.properties(), headers).set_delivery_mode(mode).build().into()
         }
     }
 }
 
 /// The properties under which a client of MQTT 5 sees an AMQP message; `stored` is what is kept of them.
 pub fn mqtt_properties(stored: &[u8]) -> Vec<u8> {
-    translating::to_mqtt(&behind_exchange(Bytes::copy_from_slice(stored)))
+    translating::to_mqtt(&behind_exchange(stored))
 }
 
-fn behind_exchange(stored: Bytes) -> Properties {
+fn behind_exchange(stored: &[u8]) -> Properties<Cow<'_, [u8]>> {
     let from = 1 + usize::from(stored.first().copied().unwrap_or(0));
-    let bytes = stored.slice(from.min(stored.len())..);
-    if bytes.len() < 2 { Properties::EMPTY } else { Properties::checked_before(bytes) }
+    let bytes = stored.get(from..).filter(|bytes| bytes.len() >= 2).unwrap_or(&[0, 0]);
+    Properties::checked_before(Cow::Borrowed(bytes))
 }
 
 /// The name of the exchange before the properties.

@@ -9,7 +9,7 @@
 
 use super::channel::Channel;
 use super::fault::Fault;
-use super::wire::method::{MethodId, connection};
+use super::wire::method::{MethodId, basic, channel, connection};
 use super::wire::protocol_header::PROTOCOL_HEADER;
 use super::wire::{
     ChannelNumber, Frame, FrameKind, FrameMax, Framed, Method, ProtocolHeader, PutMethod, ReplyCode,
@@ -136,7 +136,7 @@ impl Broker {
                 self.put_off(id);
                 break;
             }
-            let peer = self.peer(id);
+            let peer = connection.amqp.as_deref().expect("it is an AMQP connection");
             if peer.deaf {
                 return;
             }
@@ -231,8 +231,8 @@ impl Broker {
             }
         }
         let outcome = match frame.kind {
-            FrameKind::Method => self.method(id, &frame),
-            FrameKind::Header | FrameKind::Body => self.content(id, &frame),
+            FrameKind::Method => self.method(id, frame),
+            FrameKind::Header | FrameKind::Body => self.content(id, frame),
             FrameKind::Heartbeat => Ok(()),
         };
         if let Err((fault, method)) = outcome {
@@ -250,7 +250,7 @@ impl Broker {
                 self.peer_mut(id).map(|peer| peer.channels.remove(&number));
             }
             Ok(Method::ChannelClose(_)) => {
-                self.answer(id, number, Lsn::NONE, &super::wire::method::channel::CloseOk {});
+                self.answer(id, number, Lsn::NONE, &channel::CloseOk {});
             }
             _ => {}
         }
@@ -265,23 +265,43 @@ impl Broker {
         }
     }
 
-    fn method(&mut self, id: ConnectionId, frame: &Frame) -> Result<(), (Fault, MethodId)> {
-        let method = Method::decode(frame).map_err(|violation| (Fault::from(violation), violation.method))?;
-        let which = method.id();
+    fn method(&mut self, id: ConnectionId, frame: Frame) -> Result<(), (Fault, MethodId)> {
         let number = frame.channel.0;
+        let method =
+            Method::decode(&frame).map_err(|violation| (Fault::from(violation), violation.method))?;
+        let which = method.id();
         let outcome = if number == 0 {
             self.connection_method(id, &method)
-        } else if !self.peer(id).is_open() {
-            let text = "a method of a channel before the connection is open";
-            Err(Fault::new(ReplyCode::CommandInvalid, text))
-        } else if !self.peer(id).channels.contains_key(&number)
-            && which != super::wire::method::channel::Open::ID
-        {
-            Err(Fault::new(ReplyCode::ChannelError, "expected 'channel.open'"))
         } else {
-            self.channel_method(id, number, &method, frame)
+            match self.admits_method(id, number, which) {
+                Ok(()) if which == basic::Publish::ID => {
+                    drop(method);
+                    self.begin_publish(id, number, frame.payload)
+                }
+                Ok(()) => self.channel_method(id, number, &method),
+                Err(fault) => Err(fault),
+            }
         };
         outcome.map_err(|fault| (fault, which))
+    }
+
+    /// Whether a method of a channel has its place here.
+    fn admits_method(&self, id: ConnectionId, number: u16, which: MethodId) -> Result<(), Fault> {
+        let peer = self.peer(id);
+        if !peer.is_open() {
+            let text = "a method of a channel before the connection is open";
+            return Err(Fault::new(ReplyCode::CommandInvalid, text));
+        }
+        match peer.channels.get(&number) {
+            None if which != channel::Open::ID => {
+                Err(Fault::new(ReplyCode::ChannelError, "expected 'channel.open'"))
+            }
+            Some(channel) if channel.incoming.is_some() => {
+                let text = format!("expected content of basic.publish, got {which}");
+                Err(Fault::new(ReplyCode::UnexpectedFrame, text))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn connection_method(&mut self, id: ConnectionId, method: &Method<'_>) -> Result<(), Fault> {

@@ -14,6 +14,7 @@ use crate::marks::reached;
 use crate::message::{Message, Origin};
 use crate::queue::Entry;
 use crate::time::WallTime;
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -143,7 +144,7 @@ impl Broker {
         let (exchange, key) = (name_of(publish.exchange), publish.routing_key.as_bytes());
         let time = self.now.wall.0 / 1000;
         let death = Death { target: &target, reason: Reason::MaxLength, time, exchange, key };
-        let content = death.content(&content.properties, content.body.clone());
+        let content = death.content(&content.properties.as_cow(), content.body.clone());
         let key = content.publish().routing_key;
         let routed = self.route_amqp(vhost, &target.exchange, key.as_bytes(), &content.properties);
         if let Some(routed) = routed
@@ -179,7 +180,7 @@ struct Death<'a> {
 }
 
 impl Death<'_> {
-    fn content(&self, properties: &Properties, body: Bytes) -> Content {
+    fn content(&self, properties: &Properties<Cow<'_, [u8]>>, body: Bytes) -> Content {
         let mut headers = properties.headers().unwrap_or_default();
         self.add_to(&mut headers, properties);
         headers.remove(ShortStr::literal("BCC"));
@@ -194,11 +195,11 @@ impl Death<'_> {
         let exchange = ShortStr::new(self.target.exchange.as_bytes()).unwrap_or_default();
         let key = ShortStr::new(key).unwrap_or_default();
         let most = connection::FRAME_MAX.get() as usize;
-        Content::sent_on(exchange, key, presenting::within(builder.build(), most), body)
+        Content::sent_on(exchange, key, presenting::within(builder.build().into(), most).into_owned(), body)
     }
 
     /// One entry a queue and reason, the newest first; the first death is remembered for ever.
-    fn add_to(&self, headers: &mut Table, properties: &Properties) {
+    fn add_to(&self, headers: &mut Table, properties: &Properties<Cow<'_, [u8]>>) {
         let name = |text: &'static str| ShortStr::literal(text);
         let before = headers.get("x-death").and_then(Value::as_array).unwrap_or(&[]);
         let is_same = |death: &Value| {
@@ -223,7 +224,7 @@ impl Death<'_> {
         }
     }
 
-    fn entry(&self, headers: &Table, properties: &Properties) -> Table {
+    fn entry(&self, headers: &Table, properties: &Properties<Cow<'_, [u8]>>) -> Table {
         let name = |text: &'static str| ShortStr::literal(text);
         let mut keys = Vec::from([Value::LongString(self.key.into())]);
         keys.extend(headers.get("CC").and_then(Value::as_array).unwrap_or(&[]).iter().cloned());

@@ -19,6 +19,7 @@ use crate::time::WallTime;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use core::ops::Deref;
 
 /// What the names of the queues begin with that no client sees.
 const PREFIX: &str = "amq.delayed.";
@@ -35,7 +36,7 @@ pub(super) fn is_hidden(name: &str) -> bool {
 }
 
 /// How long the message wants to wait; none: not at all.
-pub(super) fn delay_ms(properties: &Properties) -> Option<u64> {
+pub(super) fn delay_ms(properties: &Properties<impl Deref<Target = [u8]>>) -> Option<u64> {
     let delay = properties.header(HEADER)?.as_integer()?;
     u64::try_from(delay.min(DELAY_MAX_MS)).ok().filter(|delay| *delay > 0)
 }

@@ -19,14 +19,9 @@ impl Broker {
         id: ConnectionId,
         number: u16,
         method: &Method<'_>,
-        frame: &Frame,
     ) -> Result<(), Fault> {
-        if self.channel(id, number).is_some_and(|channel| channel.incoming.is_some()) {
-            let text = format!("expected content of basic.publish, got {}", method.id());
-            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
-        }
         match method {
-            Method::BasicPublish(_) => self.begin_publish(id, number, frame),
+            Method::BasicPublish(_) => unreachable!("it is handed on with its frame"),
             Method::BasicAck(ack) => self.on_ack(id, number, ack),
             Method::BasicNack(nack) => {
                 self.on_nack(id, number, nack.delivery_tag.0, nack.multiple, nack.requeue)
@@ -164,13 +159,13 @@ impl Broker {
         let consumers: Vec<_> = channel.consumers.values().copied().collect();
         // First what it held is back in its place, then others are served.
         let mut deliveries = channel.deliveries;
-        deliveries.extend(channel.transaction.into_iter().flat_map(Transaction::into_settled));
+        deliveries.put_back(channel.transaction.into_iter().flat_map(Transaction::into_settled));
         for queue in channel.gets {
             if let Some(serving) = self.amqp.serving.get_mut(&queue) {
                 serving.gets.retain(|get| (get.connection, get.channel) != (id, number));
             }
         }
-        let queues = self.return_all(deliveries.into_values());
+        let queues = self.return_all(deliveries.into_all().map(|(_, unsettled)| unsettled));
         for consumer in consumers {
             self.remove_consumer(consumer);
         }

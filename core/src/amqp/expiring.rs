@@ -78,7 +78,7 @@ impl Broker {
 
     /// The queue is served at that time, whatever else happens.
     pub(super) fn look_again_at(&mut self, queue: QueueId, at: Option<WallTime>) {
-        let serving = self.serving_mut(queue);
+        let Some(serving) = self.amqp.serving.get_mut(&queue) else { return };
         let before = core::mem::replace(&mut serving.expiry, at);
         if before == at {
             return;
@@ -134,10 +134,10 @@ impl Broker {
     }
 
     fn is_beyond_bounds(&self, queue: QueueId, declared: &DeclaredQueue, first: &Ready) -> bool {
-        let (max_length, max_bytes) = (declared.arguments.max_length, declared.arguments.max_length_bytes);
-        if max_length.is_none() && max_bytes.is_none() {
+        if !declared.arguments.is_bounded() {
             return false;
         }
+        let (max_length, max_bytes) = (declared.arguments.max_length, declared.arguments.max_length_bytes);
         let (ready, bytes) = self.ready_of(queue);
         if ready == 1 && !first.redelivered && self.next_taker(queue).is_some() {
             return false;
@@ -169,7 +169,7 @@ impl Broker {
         dropped: &mut Vec<(QueueId, QueuePosition, MessageId)>,
     ) -> Result<bool, &'static str> {
         let arguments = &declared.arguments;
-        if arguments.max_length.is_none() && arguments.max_length_bytes.is_none() {
+        if !arguments.is_bounded() {
             return Ok(true);
         }
         let (mut ready, mut held) = self.ready_of(id);

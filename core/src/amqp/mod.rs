@@ -18,6 +18,7 @@ mod consuming;
 mod dead_letter;
 mod declaring;
 mod delaying;
+mod deliveries;
 mod dispatch;
 mod expiring;
 pub(crate) mod fault;

@@ -5,9 +5,13 @@ use super::wire::content::content_header_bytes;
 use super::wire::{FrameMax, Properties, ShortStr, Table, Value};
 use crate::message::{Message, Origin};
 use crate::time::WallTime;
+use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+
+/// Properties as they go: mostly those of the message itself.
+type Presented<'a> = Properties<Cow<'a, [u8]>>;
 
 /// How often a message was delivered before, in queues that look at it.
 const COUNT_HEADER: &str = "x-delivery-count";
@@ -22,7 +26,7 @@ pub(super) fn properties(
     count: Option<u32>,
     frame_max: FrameMax,
     now: WallTime,
-) -> Properties {
+) -> Presented<'_> {
     let mut properties = without_bcc(bridge::properties(message));
     if message.origin != Origin::Amqp {
         properties = with_expiration(properties, message, now);
@@ -30,43 +34,47 @@ pub(super) fn properties(
     if let Some(count) = count {
         let mut headers = properties.headers().unwrap_or_default();
         headers.set(ShortStr::literal(COUNT_HEADER), Value::I64(count.into()));
-        properties = properties.edit().set_headers(headers).build();
+        properties = properties.edit().set_headers(headers).build().into();
     }
     within(properties, frame_max.get() as usize)
 }
 
 /// Receivers do not see who gets a blind copy.
-fn without_bcc(properties: Properties) -> Properties {
+fn without_bcc(properties: Presented<'_>) -> Presented<'_> {
     match properties.header("BCC").and_then(|_| properties.headers()) {
         Some(mut headers) => {
             headers.remove(ShortStr::literal("BCC"));
-            properties.edit().set_headers(headers).build()
+            properties.edit().set_headers(headers).build().into()
         }
         None => properties,
     }
 }
 
 /// What is left of an MQTT message's time, in milliseconds.
-pub(super) fn with_expiration(properties: Properties, message: &Message, now: WallTime) -> Properties {
+pub(super) fn with_expiration<'a>(
+    properties: Presented<'a>,
+    message: &Message,
+    now: WallTime,
+) -> Presented<'a> {
     if message.expires_at == WallTime(0) {
         return properties;
     }
     let left = message.expires_at.ms_after(now).to_string();
     match ShortStr::new(left.as_bytes()) {
-        Some(text) => properties.edit().set_expiration(text).build(),
+        Some(text) => properties.edit().set_expiration(text).build().into(),
         None => properties,
     }
 }
 
 /// The properties with as many of the latest deaths, and then of the other headers, as a frame of `most` bytes has room for.
-pub(super) fn within(properties: Properties, most: usize) -> Properties {
+pub(super) fn within(properties: Presented<'_>, most: usize) -> Presented<'_> {
     if content_header_bytes(&properties) <= most {
         return properties;
     }
     let name = ShortStr::literal("x-death");
     let Some(mut headers) = properties.headers() else { return properties };
     if headers.get("x-death").is_none() {
-        return without_largest(&properties, headers, most);
+        return without_largest(&properties, headers, most).into();
     }
     let deaths: Vec<Value> = headers.get("x-death").and_then(Value::as_array).unwrap_or(&[]).to_vec();
     let mut fits = |kept: usize| {
@@ -77,7 +85,7 @@ pub(super) fn within(properties: Properties, most: usize) -> Properties {
     let (mut kept, mut refused) = (0, deaths.len());
     let Some(mut best) = fits(0) else {
         headers.remove(name);
-        return without_largest(&properties, headers, most);
+        return without_largest(&properties, headers, most).into();
     };
     while refused - kept > 1 {
         let middle = kept + (refused - kept) / 2;
@@ -86,12 +94,12 @@ pub(super) fn within(properties: Properties, most: usize) -> Properties {
             None => refused = middle,
         }
     }
-    best
+    best.into()
 }
 
 /// The properties without the largest of these headers, as few as need be, and with a header that says how many are missing.
 /// Without any a header frame is never too large.
-fn without_largest(properties: &Properties, headers: Table, most: usize) -> Properties {
+fn without_largest(properties: &Presented<'_>, headers: Table, most: usize) -> Properties {
     let bytes_of = |name: ShortStr<'_>, value: &Value| {
         let mut one = Table::new();
         one.push(name.to_short_string(), value.clone());
@@ -135,7 +143,7 @@ mod tests {
         }
         let properties = PropertiesBuilder::new().set_headers(headers.clone()).build();
         let names = |most: usize| {
-            let within = within(properties.clone(), most);
+            let within = within(properties.as_cow(), most);
             assert!(content_header_bytes(&within) <= most);
             let headers = within.headers().expect("there are some");
             headers.iter().map(|(name, _)| name.as_str().expect("text").to_string()).collect::<Vec<_>>()

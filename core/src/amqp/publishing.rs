@@ -1,13 +1,12 @@
 //! Basic.Publish: content put together, where it goes, what its publisher is told (§1.8.3.7, §4.2.6).
 
 use super::arguments::QueueOverflow;
-use super::channel::{Body, Incoming};
+use super::channel::Incoming;
 use super::fault::Fault;
 use super::routing::Routed;
 use super::wire::method::{MethodId, basic};
 use super::wire::{
-    ChannelNumber, ContentHeader, Frame, FrameKind, FrameMax, Properties, PutMethod, ReplyCode, ShortStr,
-    Value, content, frame,
+    ChannelNumber, Frame, FrameMax, Properties, PutMethod, ReplyCode, ShortStr, Value, content, frame,
 };
 use super::{bridge, connection, presenting};
 use crate::broker::Broker;
@@ -18,11 +17,13 @@ use crate::ids::{ConnectionId, Lsn, QueueId};
 use crate::marks::reached;
 use crate::message::{MessageParts, Origin};
 use crate::mqtt::packet::QoS;
+use crate::routing::exchange::Exchange;
 use crate::time::WallTime;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
+use core::ops::Deref;
 
 /// The address that a client writes into Reply-To, and consumes from, for direct replies.
 pub(super) const DIRECT_REPLY_TO: &[u8] = b"amq.rabbitmq.reply-to";
@@ -61,76 +62,38 @@ impl Content {
 }
 
 impl Broker {
+    /// Basic.Publish, whose content follows; `method` is the payload of its frame.
     pub(super) fn begin_publish(
         &mut self,
         id: ConnectionId,
         number: u16,
-        frame: &Frame,
+        method: Bytes,
     ) -> Result<(), Fault> {
-        let incoming = Incoming { method: frame.payload.clone(), header: None, body: Body::default() };
         if let Some(channel) = self.channel_mut(id, number) {
-            channel.incoming = Some(incoming);
+            channel.incoming = Some(Incoming::of(method));
         }
         Ok(())
     }
 
-    /// A frame of content, and what a fault of it is about: the Basic.Publish that it belongs to, if there is one.
-    pub(super) fn content(&mut self, id: ConnectionId, frame: &Frame) -> Result<(), (Fault, MethodId)> {
+    /// A frame of content. A fault of it is about the Basic.Publish that it belongs to, if there is one.
+    pub(super) fn content(&mut self, id: ConnectionId, frame: Frame) -> Result<(), (Fault, MethodId)> {
         let number = frame.channel.0;
-        let publishing = self.channel(id, number).is_some_and(|channel| channel.incoming.is_some());
-        let about = if publishing { basic::Publish::ID } else { MethodId::NONE };
-        let outcome = match frame.kind {
-            FrameKind::Header => self.content_header(id, number, frame),
-            _ => self.content_body(id, number, frame),
-        };
-        outcome.map_err(|fault| (fault, about))
-    }
-
-    fn content_header(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
-        let most = self.settings.limits.packet_bytes as u64;
-        let header = ContentHeader::decode(&frame.payload)?;
+        let most = self.settings.limits.packet_bytes;
         let Some(channel) = self.channel_mut(id, number) else {
-            return Err(Fault::new(ReplyCode::ChannelError, "content on a channel that is not open"));
+            let fault = Fault::new(ReplyCode::ChannelError, "content on a channel that is not open");
+            return Err((fault, MethodId::NONE));
         };
-        let waits = channel.incoming.as_mut().filter(|incoming| incoming.header.is_none());
-        let Some(incoming) = waits else {
-            let text = "a content header that follows no basic.publish";
-            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
+        let Some(incoming) = &mut channel.incoming else {
+            let fault = Fault::new(ReplyCode::UnexpectedFrame, "content that follows no basic.publish");
+            return Err((fault, MethodId::NONE));
         };
-        if header.body_size > most {
-            let size = header.body_size;
-            let text = format!("message size {size} is larger than limits.packet_bytes ({most})");
-            return Err(Fault::precondition(text));
-        }
-        incoming.header = Some((header.body_size as usize, header.properties));
-        if header.body_size == 0 { self.publish_incoming(id, number) } else { Ok(()) }
-    }
-
-    fn content_body(&mut self, id: ConnectionId, number: u16, frame: &Frame) -> Result<(), Fault> {
-        let incoming = self.channel_mut(id, number).and_then(|channel| channel.incoming.as_mut());
-        let Some((incoming, whole)) =
-            incoming.and_then(|i| i.header.as_ref().map(|(whole, _)| *whole).map(|whole| (i, whole)))
-        else {
-            let text = "a content body that follows no content header";
-            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
-        };
-        incoming.body.push(frame.payload.clone(), whole);
-        if incoming.body.len() > whole {
-            let text = format!("the body frames are longer than the {whole} bytes of the content header");
-            return Err(Fault::new(ReplyCode::UnexpectedFrame, text));
-        }
-        if incoming.body.len() == whole { self.publish_incoming(id, number) } else { Ok(()) }
-    }
-
-    /// All of the content is there.
-    fn publish_incoming(&mut self, id: ConnectionId, number: u16) -> Result<(), Fault> {
-        let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
-        let Some(Incoming { method, header: Some((_, properties)), body }) = channel.incoming.take() else {
+        let about = |fault| (fault, basic::Publish::ID);
+        if !incoming.add(frame, most).map_err(about)? {
             return Ok(());
-        };
+        }
+        let incoming = channel.incoming.take().expect("it was just there");
         self.counters.received += 1;
-        let content = Content { method, properties, body: body.take() };
-        self.publish_content(id, number, content)
+        self.publish_content(id, number, incoming.into_content()).map_err(about)
     }
 
     fn publish_content(&mut self, id: ConnectionId, number: u16, content: Content) -> Result<(), Fault> {
@@ -179,24 +142,24 @@ impl Broker {
         true
     }
 
-    /// The exchange that a message is published to must be there.
-    pub(super) fn check_exchange(&self, id: ConnectionId, content: &Content) -> Result<(), Fault> {
+    /// The exchange that a message is published to, which must be there; none is the default one.
+    pub(super) fn exchange_for(&self, vhost: usize, content: &Content) -> Result<Option<&Exchange>, Fault> {
         let name = name_of(content.publish().exchange);
-        let known = name.is_empty() || self.state.exchange(self.peer(id).vhost, name).is_some();
-        if known { Ok(()) } else { Err(Fault::no("exchange", name)) }
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let found = self.state.exchange(vhost, name);
+        found.map(Some).ok_or_else(|| Fault::no("exchange", name))
     }
 
     /// What can be said of a message without knowing where it goes.
     fn check(&self, id: ConnectionId, content: &Content) -> Result<(), Fault> {
-        let publish = content.publish();
         let peer = self.peer(id);
-        if publish.immediate {
+        if content.publish().immediate {
             return Err(Fault::new(ReplyCode::NotImplemented, "immediate=true"));
         }
-        self.check_exchange(id, content)?;
-        let name = name_of(publish.exchange);
-        let exchange = self.state.exchange(peer.vhost, name);
-        if exchange.is_some_and(|exchange| exchange.spec.internal) {
+        if self.exchange_for(peer.vhost, content)?.is_some_and(|exchange| exchange.spec.internal) {
+            let name = name_of(content.publish().exchange);
             let text = format!("cannot publish to internal exchange '{name}' in vhost '/'");
             return Err(Fault::refused(text));
         }
@@ -278,7 +241,8 @@ impl Broker {
         replaces: &[(QueueId, crate::ids::QueuePosition)],
     ) -> Published {
         let publish = content.publish();
-        let properties = stored_properties(publish.exchange, &content.properties);
+        let mut properties = core::mem::take(&mut self.stored_properties);
+        put_stored_properties(&mut properties, publish.exchange, &content.properties);
         let key = publish.routing_key.as_bytes();
         let persistent = content.properties.delivery_mode() == Some(2);
         let expiration = content.properties.expiration().and_then(milliseconds);
@@ -290,7 +254,7 @@ impl Broker {
         if !routed.topics.is_empty() && topic.is_none() {
             self.counters.unmappable += 1;
         }
-        self.publish(Publishing {
+        let published = self.publish(Publishing {
             expires_at: expires_at.unwrap_or(WallTime(0)),
             topic: topic.as_deref(),
             retain: topic.is_some() && bridge::asks_to_retain(&content.properties),
@@ -304,7 +268,9 @@ impl Broker {
                 Origin::Amqp,
                 MessageParts { address: key, properties: &properties, body: &content.body },
             )
-        })
+        });
+        self.stored_properties = properties;
+        published
     }
 
     /// Publishes a message that nobody is told about any more, in place of entries: a queue that does not take it keeps
@@ -411,7 +377,7 @@ impl Broker {
             exchange: publish.exchange,
             routing_key: publish.routing_key,
         };
-        let properties = presenting::within(content.properties.clone(), frame_max.get() as usize);
+        let properties = presenting::within(content.properties.as_cow(), frame_max.get() as usize);
         let bytes = with_content(number, &method, &properties, &content.body, frame_max);
         self.counters.delivered += 1;
         self.send(to, &bytes);
@@ -441,21 +407,19 @@ pub(super) fn milliseconds(text: ShortStr<'_>) -> Option<u64> {
     digits.parse().ok().filter(|ms| *ms <= 0xffff_ffff)
 }
 
-/// What is kept of exchange and properties.
-fn stored_properties(exchange: ShortStr<'_>, properties: &Properties) -> Vec<u8> {
-    let bytes = properties.as_bytes();
-    let mut stored = Vec::with_capacity(1 + exchange.as_bytes().len() + bytes.len());
-    stored.push(exchange.length());
-    stored.extend_from_slice(exchange.as_bytes());
-    stored.extend_from_slice(bytes);
-    stored
+/// What is kept of exchange and properties, in place of what is in `out`.
+fn put_stored_properties(out: &mut Vec<u8>, exchange: ShortStr<'_>, properties: &Properties) {
+    out.clear();
+    out.push(exchange.length());
+    out.extend_from_slice(exchange.as_bytes());
+    out.extend_from_slice(properties.as_bytes());
 }
 
 /// A method with content, all frames.
-pub(super) fn with_content(
+pub(super) fn with_content<B: Deref<Target = [u8]>>(
     channel: u16,
     method: &impl PutMethod,
-    properties: &Properties,
+    properties: &Properties<B>,
     body: &[u8],
     frame_max: FrameMax,
 ) -> Box<[u8]> {

@@ -23,10 +23,17 @@ pub(crate) struct Routed {
 /// A message as routing sees it.
 struct Sought<'a> {
     vhost: usize,
-    /// The routing key, and those of the headers CC and BCC.
-    keys: Vec<&'a [u8]>,
+    key: &'a [u8],
+    /// The routing keys of the headers CC and BCC.
+    copies: &'a [Vec<u8>],
     /// None of a message of an MQTT client.
     properties: Option<&'a Properties>,
+}
+
+impl<'a> Sought<'a> {
+    fn keys(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        core::iter::once(self.key).chain(self.copies.iter().map(|key| &key[..]))
+    }
 }
 
 impl Broker {
@@ -39,17 +46,15 @@ impl Broker {
         properties: &Properties,
     ) -> Option<Routed> {
         let copies = copies(properties);
-        let mut keys = Vec::from([key]);
-        keys.extend(copies.iter().map(|key| &key[..]));
+        let sought = Sought { vhost, key, copies: &copies, properties: Some(properties) };
         let mut routed = Routed::default();
         if exchange.is_empty() {
             let queues = &self.state.vhosts[vhost].queues;
-            let named = keys.iter().filter_map(|key| core::str::from_utf8(key).ok());
+            let named = sought.keys().filter_map(|key| core::str::from_utf8(key).ok());
             let named = named.filter(|name| !is_hidden(name));
             routed.queues.extend(named.filter_map(|name| queues.get(name)));
         } else {
             self.state.exchange(vhost, exchange)?;
-            let sought = Sought { vhost, keys, properties: Some(properties) };
             self.follow(&sought, exchange, &mut routed);
         }
         routed.queues.sort_unstable();
@@ -68,7 +73,7 @@ impl Broker {
             self.counters.unmappable += 1;
             return Vec::new();
         }
-        let sought = Sought { vhost, keys: Vec::from([&key[..]]), properties: None };
+        let sought = Sought { vhost, key: &key, copies: &[], properties: None };
         let mut routed = Routed::default();
         self.follow(&sought, TOPIC_EXCHANGE, &mut routed);
         routed.queues.sort_unstable();
@@ -87,7 +92,7 @@ impl Broker {
             let waits = exchange.spec.delays && sought.properties.and_then(delay_ms).is_some();
             let is_topics = &**name == TOPIC_EXCHANGE;
             if is_topics {
-                routed.topics.extend(sought.keys.iter().map(|key| key.to_vec()));
+                routed.topics.extend(sought.keys().map(<[u8]>::to_vec));
             }
             let mut any = is_topics || waits;
             if waits {
@@ -98,7 +103,7 @@ impl Broker {
                     pending.push(Arc::clone(to));
                 }
             };
-            for key in sought.keys.iter().filter(|_| !waits) {
+            for key in sought.keys().filter(|_| !waits) {
                 exchange.router.route(key, headers, &mut |destination| {
                     any = true;
                     match destination {

@@ -16,9 +16,10 @@ use crate::broker::{Broker, Work};
 use crate::connection::Reply;
 use crate::durable::gate::Waiter;
 use crate::durable::record::Record;
+use crate::durable::state::DeclaredQueue;
 use crate::durable::state::topology::lanes;
 use crate::event::Event;
-use crate::ids::{ConnectionId, Lsn, QueueId, QueuePosition};
+use crate::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition};
 use crate::marks::reached;
 use crate::message::Message;
 use crate::queue::Entry;
@@ -138,11 +139,14 @@ impl Broker {
         true
     }
 
-    /// Serves queues, the first of them now, beyond a turn's worth later.
+    /// Serves queues that have more, or whose consumers take more: when all that has come in is handled, so that many
+    /// messages and acknowledgements are served at a stretch. A queue with a bound is served now, since what goes straight
+    /// to a consumer takes no place in it; beyond a turn's worth of queues later as well.
     pub(crate) fn serve_queues(&mut self, queues: &[QueueId]) {
         let now = self.settings.limits.turn_work;
         for (index, &queue) in queues.iter().enumerate() {
-            if index < now {
+            let Some(declared) = self.state.declared(queue) else { continue };
+            if declared.arguments.is_bounded() && index < now {
                 self.serve_queue(queue);
             } else {
                 self.list_serving(queue);
@@ -173,22 +177,24 @@ impl Broker {
         }
     }
 
+    /// Its turn has come.
+    pub(crate) fn serve_listed(&mut self, queue: QueueId) {
+        if let Some(serving) = self.amqp.serving.get_mut(&queue) {
+            serving.listed = false;
+        }
+        self.serve_queue(queue);
+    }
+
     /// Delivers what can be delivered now, or a turn's worth of it.
     pub(crate) fn serve_queue(&mut self, queue: QueueId) {
         if self.transacting {
             return self.list_serving(queue);
-        }
-        if let Some(serving) = self.amqp.serving.get_mut(&queue) {
-            serving.listed = false;
         }
         if self.is_delay_queue(queue) {
             return self.serve_delays(queue);
         }
         self.leave_at_last(queue);
         for _ in 0..self.settings.limits.turn_work {
-            if self.state.declared(queue).is_none() {
-                return;
-            }
             let Some(ready) = self.next_ready(queue) else {
                 self.answer_empty(queue);
                 return self.set_expiry(queue, None);
@@ -249,14 +255,19 @@ impl Broker {
     }
 
     pub(super) fn next_taker(&self, queue: QueueId) -> Option<Taker> {
-        let single = self.state.declared(queue)?.arguments.single_active_consumer;
         let serving = self.amqp.serving.get(&queue)?;
         if let Some(get) = serving.gets.front() {
             return Some(Taker::Get(*get));
         }
-        let most = if single { 1 } else { serving.consumers.len() };
-        let mut can = serving.consumers[..most.min(serving.consumers.len())].iter();
+        let most = if self.serves_in_turn(queue, serving) { serving.consumers.len() } else { 1 };
+        let mut can = serving.consumers.iter().take(most);
         can.find(|(_, id)| self.has_credit(*id)).map(|(_, id)| Taker::Consumer(*id))
+    }
+
+    /// Whether several consumers take turns.
+    fn serves_in_turn(&self, queue: QueueId, serving: &Serving) -> bool {
+        let single = |declared: &DeclaredQueue| declared.arguments.single_active_consumer;
+        serving.consumers.len() > 1 && !self.state.declared(queue).is_some_and(single)
     }
 
     fn has_credit(&self, id: ConsumerId) -> bool {
@@ -305,78 +316,80 @@ impl Broker {
         self.pieces += 1;
         self.take_ready(queue, ready);
         let Ready { lane, entry, redelivered } = *ready;
-        let message = self.state.messages.message(entry.message).expect("it was just there").clone();
-        let bytes = message.body().len() as u64;
-        let unsettled = Unsettled { queue, lane, position: entry.position, consumer: None };
-        let returns = self.state.queue(lane).map_or(0, |lane| lane.returns_of(entry.position));
+        let (message, position) = (entry.message, entry.position);
+        let returns = self.mark_sent(lane, &entry);
         let count = (returns > 0).then_some(returns);
+        let unsettled = Unsettled { queue, lane, position, consumer: None };
         let (connection, no_ack) = match taker {
             Taker::Get(get) => {
                 reached!("message got");
                 self.serving_mut(queue).gets.pop_front();
                 self.get_is_answered(queue, get);
-                self.give_to_get(get, unsettled, &message, redelivered, count);
+                self.give_to_get(get, unsettled, message, redelivered, count);
                 (get.connection, get.no_ack)
             }
             Taker::Consumer(id) => {
                 let unsettled = Unsettled { consumer: Some(*id), ..unsettled };
-                let no_ack = self.give_to_consumer(*id, unsettled, &message, redelivered, count);
-                self.rotate(queue, *id);
-                (self.amqp.consumers[id].connection, no_ack)
+                self.give_to_consumer(*id, unsettled, message, redelivered, count)
             }
         };
         self.counters.delivered += 1;
-        self.mark_sent(lane, &entry);
-        let (message, position) = (entry.message, entry.position);
         self.message_event(|| Event::Delivered { message, queue: lane, position, connection, redelivered });
         if no_ack {
             self.commit(Record::Settled { queue: lane, position });
             self.message_event(|| Event::Acknowledged { message, queue: lane, position });
         } else {
+            let bytes = self.state.messages.bytes_of_body(message);
             let serving = self.serving_mut(queue);
             serving.given_out += 1;
             serving.given_out_bytes += bytes;
         }
+        if let Taker::Consumer(id) = taker {
+            self.rotate(queue, *id);
+        }
     }
 
-    fn mark_sent(&mut self, lane_id: QueueId, entry: &Entry) {
+    /// Notes that the entry is sent; how often it was before and came back, where its queue counts that.
+    fn mark_sent(&mut self, lane_id: QueueId, entry: &Entry) -> u32 {
         let block = self.settings.limits.horizon_block;
         let lane = self.state.queue_mut(lane_id).expect("a declared queue has its lanes");
+        let returns = lane.returns_of(entry.position);
         lane.mark_sent_to(entry.position.plus(1));
         // Recorded ahead, so that the next block does not have to wait.
         if !entry.delivery.transient && lane.horizon.recorded() < entry.position.plus(1 + block / 2) {
             let position = entry.position.plus(1 + block);
             self.commit(Record::HorizonMoved { queue: lane_id, position });
         }
+        returns
     }
 
     /// The one that was served goes behind the others of its priority.
     fn rotate(&mut self, queue: QueueId, id: ConsumerId) {
-        let single = self.state.declared(queue).is_some_and(|d| d.arguments.single_active_consumer);
-        let serving = self.serving_mut(queue);
-        if single || serving.consumers.len() < 2 {
+        let serving = self.amqp.serving.get(&queue);
+        if !serving.is_some_and(|serving| self.serves_in_turn(queue, serving)) {
             return;
         }
+        let serving = self.serving_mut(queue);
         let Some(at) = serving.consumers.iter().position(|(_, other)| *other == id) else { return };
         let priority = serving.consumers[at].0;
         let end = serving.consumers.partition_point(|(other, _)| *other >= priority);
         serving.consumers[at..end].rotate_left(1);
     }
 
-    /// Basic.Deliver. True: it is settled by that.
+    /// Basic.Deliver. To which connection, and whether it is settled by that.
     fn give_to_consumer(
         &mut self,
         id: ConsumerId,
         unsettled: Unsettled,
-        message: &Message,
+        message: MessageId,
         redelivered: bool,
         count: Option<u32>,
-    ) -> bool {
+    ) -> (ConnectionId, bool) {
+        let message = self.state.messages.message(message).expect("it was just there");
         let consumer = self.amqp.consumers.get_mut(&id).expect("it has credit");
         let no_ack = consumer.no_ack;
         consumer.unsettled += u32::from(!no_ack);
         let (connection_id, number) = (consumer.connection, consumer.channel);
-        let now = self.now.wall;
         let connection = self.connections.get_mut(&connection_id).expect("it has credit");
         let peer = connection.amqp.as_mut().expect("it has credit");
         let frame_max = peer.frame_max;
@@ -385,7 +398,7 @@ impl Broker {
         let tag = channel.last_tag;
         if !no_ack {
             channel.unsettled += 1;
-            channel.deliveries.insert(tag, unsettled);
+            channel.deliveries.push(tag, unsettled);
         }
         let (exchange, key) = bridge::address(message);
         let deliver = basic::Deliver {
@@ -395,15 +408,22 @@ impl Broker {
             exchange: ShortStr::new(exchange).unwrap_or_default(),
             routing_key: ShortStr::new(&key).unwrap_or_default(),
         };
-        let properties = presenting::properties(message, count, frame_max, now);
+        let properties = presenting::properties(message, count, frame_max, self.now.wall);
         let body = message.body();
-        let expected = 128 + properties.as_bytes().len();
+        let number = ChannelNumber(number);
+        let copied = SendQueue::copies(body.len());
+        let expected = 128 + properties.as_bytes().len() + if copied { body.len() } else { 0 };
         connection.send.write(expected, |out| {
-            delivery::put_delivery(out, ChannelNumber(number), &deliver, &properties, body.len() as u64);
+            delivery::put_delivery(out, number, &deliver, &properties, body.len() as u64);
+            if copied {
+                content::put_body(out, number, body, frame_max);
+            }
         });
-        put_body(&mut connection.send, number, message, frame_max);
-        self.list(connection_id);
-        no_ack
+        if !copied {
+            put_shared_body(&mut connection.send, number, message, frame_max);
+        }
+        connection.list(connection_id, &mut self.to_send);
+        (connection_id, no_ack)
     }
 
     /// Basic.Get-Ok.
@@ -411,7 +431,7 @@ impl Broker {
         &mut self,
         get: &Get,
         unsettled: Unsettled,
-        message: &Message,
+        message: MessageId,
         redelivered: bool,
         count: Option<u32>,
     ) {
@@ -422,9 +442,10 @@ impl Broker {
         channel.last_tag += 1;
         let tag = channel.last_tag;
         if !get.no_ack {
-            channel.deliveries.insert(tag, unsettled);
+            channel.deliveries.push(tag, unsettled);
         }
         let (frame_max, now) = (self.peer(get.connection).frame_max, self.now.wall);
+        let message = self.state.messages.message(message).expect("it was just there");
         let (exchange, key) = bridge::address(message);
         let ok = basic::GetOk {
             delivery_tag: DeliveryTag(tag),
@@ -468,9 +489,8 @@ impl Broker {
     }
 }
 
-/// A body in frames: a large one is shared.
-fn put_body(send: &mut SendQueue, number: u16, message: &Message, frame_max: FrameMax) {
-    let channel = ChannelNumber(number);
+/// A large body in frames, shared where a frame has much of it.
+fn put_shared_body(send: &mut SendQueue, channel: ChannelNumber, message: &Message, frame_max: FrameMax) {
     let body = message.body();
     for piece in content::body_pieces(body.len(), frame_max) {
         send.put(&content::body_frame_header(channel, piece.len()));

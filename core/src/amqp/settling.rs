@@ -9,13 +9,13 @@ use crate::durable::record::Record;
 use crate::event::Event;
 use crate::ids::{ConnectionId, Lsn, QueueId};
 use crate::marks::reached;
-use alloc::format;
 use alloc::vec::Vec;
 
 impl Broker {
     pub(super) fn on_ack(&mut self, id: ConnectionId, number: u16, ack: &basic::Ack) -> Result<(), Fault> {
-        let taken = self.take_deliveries(id, number, ack.delivery_tag.0, ack.multiple)?;
-        if let Some(transaction) = self.channel_mut(id, number).and_then(|c| c.transaction.as_mut()) {
+        let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
+        let taken = channel.take_deliveries(ack.delivery_tag.0, ack.multiple)?;
+        if let Some(transaction) = &mut channel.transaction {
             transaction.acknowledge(taken);
             return Ok(());
         }
@@ -32,8 +32,9 @@ impl Broker {
         multiple: bool,
         requeue: bool,
     ) -> Result<(), Fault> {
-        let taken = self.take_deliveries(id, number, tag, multiple)?;
-        if let Some(transaction) = self.channel_mut(id, number).and_then(|c| c.transaction.as_mut()) {
+        let Some(channel) = self.channel_mut(id, number) else { return Ok(()) };
+        let taken = channel.take_deliveries(tag, multiple)?;
+        if let Some(transaction) = &mut channel.transaction {
             transaction.reject(taken, requeue);
             return Ok(());
         }
@@ -77,32 +78,8 @@ impl Broker {
         if answered {
             self.answer(id, number, Lsn::NONE, &basic::RecoverOk {});
         }
-        self.rejected(id, number, all.into_values(), true);
+        self.rejected(id, number, all.into_all().map(|(_, unsettled)| unsettled), true);
         Ok(())
-    }
-
-    /// The deliveries that a method names: one, or all up to it; 0 with `multiple` names all.
-    fn take_deliveries(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        tag: u64,
-        multiple: bool,
-    ) -> Result<Vec<(u64, Unsettled)>, Fault> {
-        let unknown = || Fault::precondition(format!("unknown delivery tag {tag}"));
-        let Some(channel) = self.channel_mut(id, number) else { return Ok(Vec::new()) };
-        if !multiple {
-            let unsettled = channel.deliveries.remove(&tag).ok_or_else(unknown)?;
-            return Ok(Vec::from([(tag, unsettled)]));
-        }
-        if tag == 0 {
-            return Ok(core::mem::take(&mut channel.deliveries).into_iter().collect());
-        }
-        if !channel.deliveries.contains_key(&tag) {
-            return Err(unknown());
-        }
-        let later = channel.deliveries.split_off(&(tag + 1));
-        Ok(core::mem::replace(&mut channel.deliveries, later).into_iter().collect())
     }
 
     /// Settled for ever; the queues that may go on.

@@ -121,7 +121,7 @@ impl Broker {
         let vhost = self.peer(id).vhost;
         let mut more: BTreeMap<QueueId, (u64, u64)> = BTreeMap::new();
         for content in messages {
-            self.check_exchange(id, content)?;
+            self.exchange_for(vhost, content)?;
             let publish = content.publish();
             let exchange = name_of(publish.exchange);
             let routed =
@@ -150,7 +150,7 @@ impl Broker {
         };
         reached!("transaction rolled back");
         // What was acknowledged is as it was before; it is not delivered again (§1.9.2.5).
-        channel.deliveries.extend(transaction.into_settled());
+        channel.deliveries.put_back(transaction.into_settled());
         self.answer(id, number, Lsn::NONE, &tx::RollbackOk {});
         Ok(())
     }

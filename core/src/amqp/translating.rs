@@ -22,6 +22,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::ops::Deref;
 
 /// What begins the names of the bridge's own headers.
 const OWN: &str = "x-mqtt-";
@@ -92,7 +93,7 @@ impl<'a> Users<'a> {
 }
 
 /// The properties of an AMQP message as a subscriber of MQTT 5 sees them, its expiry aside.
-pub(super) fn to_mqtt(properties: &Properties) -> Vec<u8> {
+pub(super) fn to_mqtt(properties: &Properties<impl Deref<Target = [u8]>>) -> Vec<u8> {
     let mut out = Vec::new();
     let headers = properties.headers().unwrap_or_default();
     if headers.get(FORMAT_HEADER).and_then(Value::as_integer) == Some(1) {

@@ -14,15 +14,13 @@ impl Broker {
     pub(crate) fn send(&mut self, id: ConnectionId, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.send.put(bytes);
-        self.list(id);
+        connection.list(id, &mut self.to_send);
     }
 
     /// Notes that the connection has something to send.
     pub(crate) fn list(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && !core::mem::replace(&mut connection.listed, true)
-        {
-            self.to_send.push(id);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.list(id, &mut self.to_send);
         }
     }
 
@@ -32,7 +30,7 @@ impl Broker {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if wait <= durable && connection.replies.is_empty() {
             connection.put_reply(&reply);
-            self.list(id);
+            connection.list(id, &mut self.to_send);
             return self.reply_left(id, &reply);
         }
         if wait > durable {

@@ -93,8 +93,10 @@ pub struct Broker {
     /// A transaction is committed: nothing of it is delivered before it is durable, and nothing of it held back.
     pub(crate) transacting: bool,
     /// Connections with something to send.
-    to_send: Vec<ConnectionId>,
+    pub(crate) to_send: Vec<ConnectionId>,
     subscribers: Vec<Subscriber>,
+    /// Where what is kept of an AMQP message's properties is put together; no larger than a frame.
+    pub(crate) stored_properties: Vec<u8>,
     /// `Work::Bury` is in the list.
     burying: bool,
     memory_full: bool,
@@ -170,6 +172,7 @@ impl Broker {
             transacting: false,
             to_send: Vec::new(),
             subscribers: Vec::new(),
+            stored_properties: Vec::new(),
             burying: false,
             memory_full: false,
             publishers_held: false,

@@ -114,7 +114,7 @@ struct Route {
     recipients: Vec<Recipient>,
     /// The sessions of `recipients`, one by one.
     sessions: Vec<SessionId>,
-    /// The declared queues of `recipients`.
+    /// The declared queues that its topic leads to.
     queues: Vec<QueueId>,
     /// Subscribers that get it with QoS 0.
     at_most_once: Vec<Hearer>,
@@ -214,6 +214,7 @@ impl Broker {
         }
         self.send_at_most_once(&publishing, at_most_once);
         self.serve(sessions);
+        self.serve_queues(publishing.queues);
         self.serve_queues(&queues);
         Published::Stored { lsn: wait, heard }
     }
@@ -231,7 +232,8 @@ impl Broker {
             let publisher = publishing.connection.and_then(|id| self.connections.get(&id)?.session());
             self.state.vhosts[publishing.vhost].subscriptions.find(topic, publisher, &mut found);
         }
-        let mut route = Route::default();
+        let recipients = Vec::with_capacity(publishing.queues.len());
+        let mut route = Route { recipients, ..Route::default() };
         let mut outcome = Ok(());
         for Subscriber { session, qos, retain_as_published, is_group, .. } in &found {
             if *is_group {
@@ -258,9 +260,10 @@ impl Broker {
         if publishing.origin != Origin::Amqp
             && let Some(topic) = publishing.topic
         {
-            for queue in self.queues_of_topic(publishing.vhost, topic) {
+            route.queues = self.queues_of_topic(publishing.vhost, topic);
+            for at in 0..route.queues.len() {
                 reached!("MQTT to a declared queue");
-                self.route_to_declared(queue, publishing, &mut route)?;
+                self.route_to_declared(route.queues[at], publishing, &mut route)?;
             }
         }
         Ok(route)
@@ -274,7 +277,7 @@ impl Broker {
     ) -> Result<(), &'static str> {
         let declared = self.state.declared(id).expect("messages are routed to queues that exist");
         let lane = declared.lane(id, publishing.priority);
-        let survives = self.state.is_durable_queue(lane);
+        let survives = declared.spec.survives();
         let durable = survives && (publishing.qos > QoS::AtMostOnce || declared.arguments.quorum);
         if !self.make_room(id, declared, publishing.parts.body.len() as u64, &mut route.dropped)? {
             route.passed_by.push(lane);
@@ -288,7 +291,6 @@ impl Broker {
         };
         let position = self.state.queue(lane).expect("a declared queue has its lanes").next();
         route.recipients.push(Recipient { queue: lane, position, delivery, durable, group: None });
-        route.queues.push(id);
         Ok(())
     }
 

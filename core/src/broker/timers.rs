@@ -34,13 +34,22 @@ impl Broker {
         self.expire_in_queues();
         self.fetch_again();
         self.end_rest();
-        self.do_work(self.settings.limits.turn_work);
+        // The disk is not kept waiting: work goes on when what is due is on its way.
+        if !self.write_log() {
+            self.do_work(self.settings.limits.turn_work);
+            self.write_log();
+        }
+    }
+
+    /// Writes what is due; whether that was anything.
+    fn write_log(&mut self) -> bool {
         let segment = self.log.segment();
-        self.log.due(self.now, &self.settings, &mut self.outbox);
+        let written = self.log.due(self.now, &self.settings, &mut self.outbox);
         let now_in = self.log.segment();
         if now_in != segment {
             self.event(|| Event::SegmentOpened { segment: now_in });
         }
+        written
     }
 
     /// Does so many pieces of work, or a little more: what is begun goes on for a stretch of its own.
@@ -62,7 +71,7 @@ impl Broker {
                 Work::Unpark(id) => self.unpark(id),
                 Work::Pump(session) => self.pump(session),
                 Work::Owed(session) => self.serve_owed(session),
-                Work::Serve(queue) => self.serve_queue(queue),
+                Work::Serve(queue) => self.serve_listed(queue),
                 Work::Upkeep => self.go_on_with_upkeep(),
                 Work::Bury => {
                     self.pieces += self.state.bury(budget) as u64;

@@ -50,6 +50,8 @@ pub struct Log {
     /// What is appended goes into the batch at hand, however large that becomes.
     grouping: bool,
     gathering: VecDeque<Gathering>,
+    /// Bytes of the batch that was written last.
+    last_length: usize,
     in_flight: Option<InFlight>,
     preparation: Preparation,
     /// Segments that are there, with their lengths; without spares and the one that is prepared.
@@ -155,6 +157,7 @@ impl Log {
             wanted: Lsn::NONE,
             grouping: false,
             gathering: VecDeque::new(),
+            last_length: 0,
             in_flight: None,
             preparation: Preparation::new(opening.segment.next(), segment_bytes),
             files: opening.files,
@@ -297,7 +300,7 @@ impl Log {
     pub fn open_group(&mut self, bytes: u64) {
         let most = self.record_bytes_max() / 2;
         if self.gathering.back().is_some_and(|gathering| gathering.bytes.len() as u64 + bytes > most) {
-            self.gathering.push_back(Gathering::new(self.last.next()));
+            self.gathering.push_back(Gathering::new(self.last.next(), 0));
         }
         self.grouping = true;
     }
@@ -313,18 +316,18 @@ impl Log {
         let lsn = self.last.next();
         let is_full = |gathering: &Gathering| gathering.bytes.len() >= limit && !self.grouping;
         if self.gathering.back().is_none_or(is_full) {
-            self.gathering.push_back(Gathering::new(lsn));
+            self.gathering.push_back(Gathering::new(lsn, self.last_length));
         }
-        let mut gathering = self.gathering.pop_back().expect("one was added if there was none");
+        let gathering = self.gathering.back_mut().expect("one was added if there was none");
         let before = gathering.bytes.len();
         let mut span = codec::encode(record, &mut gathering.bytes);
         if gathering.bytes.len() > limit && gathering.records > 0 && !self.grouping {
             // It goes into a batch of its own, so that no batch outgrows a segment.
             reached!("batch full");
             let own = gathering.bytes.split_off(before);
-            self.gathering.push_back(gathering);
-            gathering = Gathering::new(lsn);
-            gathering.bytes.extend_from_slice(&own);
+            let mut next = Gathering::new(lsn, own.len());
+            next.bytes.extend_from_slice(&own);
+            self.gathering.push_back(next);
             if let Some(span) = &mut span {
                 span.offset = span.offset - before + BATCH_HEADER;
             }
@@ -332,12 +335,12 @@ impl Log {
         if self.in_flight.is_some() {
             reached!("batch gathers behind a write");
         }
+        let gathering = self.gathering.back_mut().expect("the record is in the last one");
         gathering.records += 1;
         if let (Some(placed), Some(span)) = (placed, span) {
             gathering.spans.push((placed, span));
         }
         gathering.completes |= matches!(record, Record::Checkpoint(_));
-        self.gathering.push_back(gathering);
         self.last = lsn;
         self.written.records += 1;
         if self.lazy_at.is_none() {
@@ -379,11 +382,11 @@ impl Log {
         self.offset + padded <= self.preparation.segment_bytes()
     }
 
-    /// Writes what is due.
-    pub fn due(&mut self, now: Now, settings: &Settings, outbox: &mut Outbox) {
+    /// Writes what is due; whether that was anything.
+    pub fn due(&mut self, now: Now, settings: &Settings, outbox: &mut Outbox) -> bool {
         self.preparation.start(now.monotonic, outbox);
         if self.in_flight.is_some() {
-            return;
+            return false;
         }
         let wanted = self.gathering.front().is_some_and(|gathering| self.wanted >= gathering.first);
         let passed = |at: Option<Monotonic>| at.is_some_and(|at| at <= now.monotonic);
@@ -396,9 +399,10 @@ impl Log {
             self.sync(outbox);
         } else if passed(self.witness_at) && self.gathering.is_empty() {
             reached!("witness");
-            self.gathering.push_back(Gathering::new(self.last.next()));
+            self.gathering.push_back(Gathering::new(self.last.next(), 0));
             self.write(now, settings, outbox);
         }
+        self.in_flight.is_some()
     }
 
     fn write(&mut self, now: Now, settings: &Settings, outbox: &mut Outbox) {
@@ -439,6 +443,7 @@ impl Log {
         self.witnessed = gathering.records == 0;
         let batch = self.seal(now, gathering, batch_at, &mut writing.placed);
         self.offset = batch_at + batch.len() as u64;
+        self.last_length = batch.len().min(BATCH_BYTES);
         self.written.batches += 1;
         self.written.bytes += self.offset - offset;
         let chunks = header.into_iter().chain([batch]).collect();
@@ -585,8 +590,9 @@ impl Log {
 }
 
 impl Gathering {
-    fn new(first: Lsn) -> Gathering {
-        let mut bytes = Vec::with_capacity(SECTOR as usize);
+    /// None yet; there will be `expected` bytes or so.
+    fn new(first: Lsn, expected: usize) -> Gathering {
+        let mut bytes = Vec::with_capacity(expected.max(SECTOR as usize));
         bytes.resize(BATCH_HEADER, 0);
         Gathering { bytes, first, records: 0, spans: Vec::new(), completes: false }
     }

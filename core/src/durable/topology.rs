@@ -21,6 +21,13 @@ pub struct QueueSpec {
     pub arguments: Box<[u8]>,
 }
 
+impl QueueSpec {
+    /// Whether the queue outlives the broker.
+    pub fn survives(&self) -> bool {
+        self.durable && !self.exclusive
+    }
+}
+
 /// A change of what is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {

@@ -7,7 +7,8 @@ pub mod table;
 use crate::amqp::bridge;
 use crate::time::WallTime;
 use alloc::borrow::Cow;
-use bytes::{BufMut, Bytes, BytesMut};
+use alloc::vec::Vec;
+use bytes::Bytes;
 
 /// The protocol whose words a message's properties are in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,16 +54,16 @@ impl Message {
     pub fn new(origin: Origin, level: u8, published_at: WallTime, parts: MessageParts<'_>) -> Message {
         let MessageParts { address, properties, body } = parts;
         let length = |part: &[u8]| u32::try_from(part.len()).expect("packets are shorter than 2^28 bytes");
-        let mut data = BytesMut::with_capacity(address.len() + properties.len() + body.len());
-        data.put_slice(address);
-        data.put_slice(properties);
-        data.put_slice(body);
+        let mut data = Vec::with_capacity(address.len() + properties.len() + body.len());
+        data.extend_from_slice(address);
+        data.extend_from_slice(properties);
+        data.extend_from_slice(body);
         Message {
             origin,
             level,
             published_at,
             expires_at: WallTime(0),
-            data: data.freeze(),
+            data: data.into(),
             address_bytes: length(address),
             properties_bytes: length(properties),
         }
@@ -91,11 +92,6 @@ impl Message {
     /// Properties in the words of its origin.
     pub fn properties(&self) -> &[u8] {
         &self.data[self.address_bytes as usize..self.body_from()]
-    }
-
-    /// The properties, sharing the message's memory.
-    pub fn properties_shared(&self) -> Bytes {
-        self.data.slice(self.address_bytes as usize..self.body_from())
     }
 
     /// The body.

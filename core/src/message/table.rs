@@ -242,7 +242,11 @@ impl Chunk {
             live: true,
         };
         slot.put(place);
-        let at = self.slots.partition_point(|slot| slot.index < index);
+        // New ones mostly come behind all others.
+        let at = match self.slots.last() {
+            Some(last) if last.index >= index => self.slots.partition_point(|slot| slot.index < index),
+            Some(_) | None => self.slots.len(),
+        };
         match self.slots.get_mut(at).filter(|slot| slot.index == index) {
             Some(gap) => {
                 assert!(!gap.live, "message {id} inserted twice");

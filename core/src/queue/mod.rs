@@ -141,7 +141,8 @@ impl Queue {
 
     /// The oldest position that is not settled, or `next`.
     pub fn front(&self) -> QueuePosition {
-        self.first_from(QueuePosition(0)).map_or(self.next, |entry| entry.position)
+        let mut firsts = self.chunks.iter().filter_map(|chunk| chunk.first_from(chunk.first()));
+        firsts.next().map_or(self.next, |entry| entry.position)
     }
 
     /// The entries that are not settled, in order.
@@ -312,8 +313,9 @@ impl Queue {
         body_bytes: u64,
         lsn: Lsn,
     ) -> Option<MessageId> {
-        let entry = self.find(position).filter(|entry| entry.stage == Stage::Queued)?;
-        self.advance(position, Stage::Releasing, lsn);
+        let at = self.chunk_at(position).ok()?;
+        let entry = self.chunks[at].entry(position).filter(|entry| entry.stage == Stage::Queued)?;
+        self.advance(at, position, Stage::Releasing, lsn);
         self.bytes -= body_bytes;
         Some(entry.message)
     }
@@ -325,16 +327,17 @@ impl Queue {
         body_bytes: impl FnOnce(MessageId) -> u64,
         lsn: Lsn,
     ) -> Option<Entry> {
-        let entry = self.find(position)?;
+        let at = self.chunk_at(position).ok()?;
+        let entry = self.chunks[at].entry(position).filter(|entry| entry.stage != Stage::Settled)?;
         if entry.stage == Stage::Queued {
             self.bytes -= body_bytes(entry.message);
         }
-        self.advance(position, Stage::Settled, lsn);
+        self.advance(at, position, Stage::Settled, lsn);
         if let Some(notes) = &mut self.notes {
             notes.remove(&position);
         }
         self.live -= 1;
-        self.drop_empty_chunk(position);
+        self.drop_if_empty(at);
         self.mark_front();
         Some(entry)
     }
@@ -351,8 +354,8 @@ impl Queue {
         Some(chunk)
     }
 
-    fn advance(&mut self, position: QueuePosition, stage: Stage, lsn: Lsn) {
-        let at = self.chunk_at(position).expect("it was just found");
+    /// The entry, which is in the chunk at that index, goes to a later stage.
+    fn advance(&mut self, at: usize, position: QueuePosition, stage: Stage, lsn: Lsn) {
         let chunk = &mut self.chunks[at];
         chunk.advance(position, stage);
         chunk.page.touch();
@@ -366,8 +369,7 @@ impl Queue {
         }
     }
 
-    fn drop_empty_chunk(&mut self, position: QueuePosition) {
-        let Ok(at) = self.chunk_at(position) else { return };
+    fn drop_if_empty(&mut self, at: usize) {
         let chunk = &self.chunks[at];
         let long = chunk.end().0 - chunk.first().0 >= EMPTY_CHUNK_MAX;
         if chunk.live() == 0 && (long || chunk.is_full()) {

@@ -19,7 +19,7 @@ fn read(frame: &Frame) -> Result<(), Violation> {
             assert!(!format!("{method:?}").is_empty());
         }
         FrameKind::Header => {
-            let properties = ContentHeader::decode(&frame.payload)?.properties;
+            let properties = ContentHeader::decode(frame.payload.clone())?.properties;
             let names =
                 (properties.content_type(), properties.content_encoding(), properties.correlation_id());
             let more = (properties.reply_to(), properties.expiration(), properties.message_id());

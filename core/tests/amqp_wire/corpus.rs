@@ -40,7 +40,7 @@ fn read(mut bytes: Bytes) -> (Vec<String>, Option<Violation>) {
             Framed::Whole(frame) => Ok(Some(match frame.kind {
                 FrameKind::Method => Method::decode(&frame)?.id().to_string(),
                 FrameKind::Header => {
-                    format!("header of {} bytes", ContentHeader::decode(&frame.payload)?.body_size)
+                    format!("header of {} bytes", ContentHeader::decode(frame.payload)?.body_size)
                 }
                 FrameKind::Body => format!("body of {} bytes", frame.payload.len()),
                 FrameKind::Heartbeat => "heartbeat".into(),

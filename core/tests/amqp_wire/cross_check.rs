@@ -111,7 +111,7 @@ proptest! {
         let bytes = theirs::encode(&theirs);
         prop_assert_eq!(&out[..], &bytes[..], "written alike");
         let frame = frames(bytes, FrameMax::new(1 << 20).expect("a frame of 1 MiB is within the bounds")).remove(0);
-        let header = ContentHeader::decode(&frame.payload);
+        let header = ContentHeader::decode(frame.payload);
         prop_assert_eq!(header.as_ref(), Ok(&ContentHeader { body_size, properties: ours }), "we read theirs");
         let read = header.expect("what was just encoded is decoded").properties;
         macro_rules! check {

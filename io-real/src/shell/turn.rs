@@ -2,7 +2,7 @@
 //!
 //! The order matters. The core gathers records while inputs come and writes them as one batch when its flush
 //! deadline, which is due at once, is handled. So a turn first hands over every input that is ready, then the
-//! deadlines that are due, and only then drains the orders.
+//! deadlines that are due, and drains the orders of each before the next.
 
 use super::Shared;
 use crate::access::{Logins, Users};
@@ -86,10 +86,16 @@ impl<D: Disk> Turn<D> {
         self.bring_logins(cx);
         self.bring_commands(cx);
         self.bring_questions(cx);
-        self.bring_deadlines();
-        if let Some(halt) = self.drain() {
-            self.stop_listening();
-            return Poll::Ready(halt);
+        for _ in 0..DEADLINES_MAX {
+            let was_due = self.bring_deadline();
+            // What the core writes is on its way to the disk while it goes on.
+            if let Some(halt) = self.drain() {
+                self.stop_listening();
+                return Poll::Ready(halt);
+            }
+            if !was_due {
+                break;
+            }
         }
         self.arm(cx);
         Poll::Pending
@@ -137,16 +143,15 @@ impl<D: Disk> Turn<D> {
         }
     }
 
-    fn bring_deadlines(&self) {
+    /// False: none is due.
+    fn bring_deadline(&self) -> bool {
         let mut core = self.shared.core.borrow_mut();
-        for _ in 0..DEADLINES_MAX {
-            let Some(deadline) = core.next_deadline() else { return };
-            let now = self.shared.clock.now();
-            if deadline.at > now.monotonic {
-                return;
-            }
+        let now = self.shared.clock.now();
+        let due = core.next_deadline().is_some_and(|deadline| deadline.at <= now.monotonic);
+        if due {
             core.handle(now, Input::DeadlineReached);
         }
+        due
     }
 
     /// Passes every order on. The fault, if the core has halted.

@@ -9,8 +9,8 @@ use super::method::basic;
 use super::properties::Properties;
 use super::reader::Reader;
 use super::violation::{Rule, Violation};
-use bytes::{BufMut, Bytes, BytesMut};
-use core::ops::Range;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use core::ops::{Deref, Range};
 
 /// Bytes of a content header before its properties.
 pub(super) const FIXED_BYTES: usize = 12;
@@ -29,9 +29,9 @@ impl ContentHeader {
     ///
     /// # Errors
     /// `ContentClass`, `ContentWeight`, or what is wrong with the properties.
-    pub fn decode(payload: &Bytes) -> Result<ContentHeader, Violation> {
+    pub fn decode(mut payload: Bytes) -> Result<ContentHeader, Violation> {
         let refused = |rule| Violation::outside(rule, "content header");
-        let mut reader = Reader::new(payload);
+        let mut reader = Reader::new(&payload);
         let (class, weight) = (reader.u16().map_err(refused)?, reader.u16().map_err(refused)?);
         let body_size = reader.u64().map_err(refused)?;
         if class != basic::CLASS {
@@ -40,17 +40,18 @@ impl ContentHeader {
         if weight != 0 {
             return Err(refused(Rule::ContentWeight));
         }
-        let properties = Properties::decode(payload.slice(FIXED_BYTES..))?;
+        payload.advance(FIXED_BYTES);
+        let properties = Properties::decode(payload)?;
         Ok(ContentHeader { body_size, properties })
     }
 }
 
 /// Appends a header frame. A body of `body_size` bytes must follow.
-pub fn put_content_header(
+pub fn put_content_header<B: Deref<Target = [u8]>>(
     out: &mut BytesMut,
     channel: ChannelNumber,
     body_size: u64,
-    properties: &Properties,
+    properties: &Properties<B>,
 ) {
     out.reserve(content_header_bytes(properties));
     let properties = properties.as_bytes();
@@ -64,7 +65,7 @@ pub fn put_content_header(
 
 /// Bytes of the frame that `put_content_header` appends: a header cannot be split, so whoever adds properties sees to it
 /// that this is within the receiver's frame-max.
-pub fn content_header_bytes(properties: &Properties) -> usize {
+pub fn content_header_bytes<B: Deref<Target = [u8]>>(properties: &Properties<B>) -> usize {
     FRAME_OVERHEAD + FIXED_BYTES + properties.as_bytes().len()
 }
 

@@ -5,17 +5,18 @@ use super::frame::{self, ChannelNumber, FRAME_END, FRAME_OVERHEAD, FrameKind};
 use super::method::basic::Deliver;
 use super::properties::Properties;
 use bytes::{BufMut, BytesMut};
+use core::ops::Deref;
 
 /// Bytes of the fields of Basic.Deliver beside its three short strings: class, method, their lengths, tag, bits.
 const FIXED_BYTES: usize = 4 + 3 + 8 + 1;
 
 /// Appends Basic.Deliver and its content header, as `PutMethod::put` and `put_content_header` do, with room made once. A
 /// body of `body_size` bytes must follow.
-pub fn put_delivery(
+pub fn put_delivery<B: Deref<Target = [u8]>>(
     out: &mut BytesMut,
     channel: ChannelNumber,
     deliver: &Deliver<'_>,
-    properties: &Properties,
+    properties: &Properties<B>,
     body_size: u64,
 ) {
     let Deliver { consumer_tag, delivery_tag, redelivered, exchange, routing_key } = deliver;

@@ -11,7 +11,9 @@ use super::table::Table;
 use super::value::Value;
 use super::violation::{Rule, Violation};
 use super::writer::Writer;
+use alloc::borrow::Cow;
 use bytes::{Bytes, BytesMut};
+use core::ops::Deref;
 
 /// Says that more flags follow, which no class of AMQP 0-9-1 needs.
 const CONTINUED: u16 = 1;
@@ -40,7 +42,7 @@ macro_rules! properties {
         /// The shapes, in the order of the wire.
         const SHAPES: [Shape; 14] = [$(Shape::$shape),*];
 
-        impl Properties {
+        impl<B: Deref<Target = [u8]>> Properties<B> {
             $(
                 $(#[$doc])*
                 pub fn $get(&self) -> Option<$type> {
@@ -115,10 +117,10 @@ fn there(flags: u16) -> impl Iterator<Item = (usize, Shape)> {
     })
 }
 
-/// The properties of a message, encoded and valid.
+/// The properties of a message, encoded and valid; `B` has the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Properties {
-    bytes: Bytes,
+pub struct Properties<B = Bytes> {
+    bytes: B,
 }
 
 impl Properties {
@@ -135,15 +137,32 @@ impl Properties {
             Err(rule) => Err(Violation::outside(rule, "properties")),
         }
     }
+}
 
+impl<B: Deref<Target = [u8]>> Properties<B> {
     /// Bytes that `decode` has checked before.
-    pub(crate) fn checked_before(bytes: Bytes) -> Properties {
+    pub(crate) fn checked_before(bytes: B) -> Properties<B> {
         Properties { bytes }
     }
 
     /// The bytes: flags and values.
-    pub fn as_bytes(&self) -> &Bytes {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The same, which may be borrowed.
+    pub fn as_cow(&self) -> Properties<Cow<'_, [u8]>> {
+        Properties { bytes: Cow::Borrowed(&self.bytes) }
+    }
+
+    /// To change some of them. The others stay as they are, byte for byte.
+    pub fn edit(&self) -> PropertiesBuilder {
+        let mut values = [const { None }; 14];
+        self.walk(|index, start, end| {
+            values[index] = Some(Bytes::copy_from_slice(&self.bytes[start..end]));
+            true
+        });
+        PropertiesBuilder { values }
     }
 
     /// The first header of that name. Nothing else is decoded.
@@ -156,21 +175,13 @@ impl Properties {
         Reader::new(self.find(Property::Headers)?).long_str().ok()
     }
 
-    /// To change some of them. The others stay as they are, byte for byte, and share their memory.
-    pub fn edit(&self) -> PropertiesBuilder {
-        let mut values = [const { None }; 14];
-        self.walk(|index, start, end| {
-            values[index] = Some(self.bytes.slice(start..end));
-            true
-        });
-        PropertiesBuilder { values }
+    /// The encoded value of a property, if it is there. Most are not.
+    #[inline]
+    fn find(&self, property: Property) -> Option<&[u8]> {
+        if self.flags() & property.flag() == 0 { None } else { self.value(property) }
     }
 
-    /// The encoded value of a property that is there.
-    fn find(&self, property: Property) -> Option<&[u8]> {
-        if self.flags() & property.flag() == 0 {
-            return None;
-        }
+    fn value(&self, property: Property) -> Option<&[u8]> {
         let mut found = None;
         self.walk(|index, start, end| {
             found = (index == property as usize).then_some(start..end);
@@ -194,6 +205,19 @@ impl Properties {
             }
             start = end;
         }
+    }
+}
+
+impl Properties<Cow<'_, [u8]>> {
+    /// The same, with its own bytes.
+    pub fn into_owned(self) -> Properties {
+        Properties { bytes: self.bytes.into_owned().into() }
+    }
+}
+
+impl From<Properties> for Properties<Cow<'_, [u8]>> {
+    fn from(properties: Properties) -> Self {
+        Properties { bytes: Cow::Owned(properties.bytes.into()) }
     }
 }
 

@@ -79,7 +79,7 @@ impl State {
     pub fn is_durable_topology(&self, topology: &Topology) -> bool {
         match topology {
             Topology::ExchangeDeclared { spec, .. } => spec.durable,
-            Topology::QueueDeclared { spec, .. } => spec.durable && !spec.exclusive,
+            Topology::QueueDeclared { spec, .. } => spec.survives(),
             Topology::ExchangeDeleted { vhost, name } => self.is_durable_exchange(vhost, name),
             Topology::QueueDeleted { queue } => self.is_durable_queue(*queue),
             Topology::Bound { vhost, to, binding } | Topology::Unbound { vhost, to, binding } => {
@@ -183,7 +183,7 @@ impl State {
             return assert!(self.restoring, "a queue is declared once");
         }
         self.name_queue(vhost, &name, queue);
-        let durable = spec.durable && !spec.exclusive;
+        let durable = spec.survives();
         for lane in lanes(queue, &spec) {
             let home = QueueOfSession { queue: Queue::sparse(durable), durable, changed: true };
             self.queues.insert(lane, Box::new(home));
