@@ -58,6 +58,8 @@ pub(crate) struct Unsettled {
     /// The lane of the queue.
     pub lane: QueueId,
     pub position: QueuePosition,
+    /// Bytes of the message's body.
+    pub body_bytes: u64,
     /// None: it was got by Basic.Get.
     pub consumer: Option<ConsumerId>,
 }

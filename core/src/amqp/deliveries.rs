@@ -94,7 +94,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn unsettled(position: u64) -> Unsettled {
-        Unsettled { queue: QueueId(1), lane: QueueId(1), position: QueuePosition(position), consumer: None }
+        let (queue, position) = (QueueId(1), QueuePosition(position));
+        Unsettled { queue, lane: queue, position, body_bytes: 0, consumer: None }
     }
 
     fn places(taken: Vec<(u64, Unsettled)>) -> Vec<(u64, u64)> {

@@ -52,6 +52,7 @@ impl Broker {
             let queues = &self.state.vhosts[vhost].queues;
             let named = sought.keys().filter_map(|key| core::str::from_utf8(key).ok());
             let named = named.filter(|name| !is_hidden(name));
+            routed.queues.reserve_exact(1 + copies.len());
             routed.queues.extend(named.filter_map(|name| queues.get(name)));
         } else {
             self.state.exchange(vhost, exchange)?;

@@ -319,7 +319,8 @@ impl Broker {
         let (message, position) = (entry.message, entry.position);
         let returns = self.mark_sent(lane, &entry);
         let count = (returns > 0).then_some(returns);
-        let unsettled = Unsettled { queue, lane, position, consumer: None };
+        let body_bytes = self.state.messages.bytes_of_body(message);
+        let unsettled = Unsettled { queue, lane, position, body_bytes, consumer: None };
         let (connection, no_ack) = match taker {
             Taker::Get(get) => {
                 reached!("message got");
@@ -339,10 +340,9 @@ impl Broker {
             self.commit(Record::Settled { queue: lane, position });
             self.message_event(|| Event::Acknowledged { message, queue: lane, position });
         } else {
-            let bytes = self.state.messages.bytes_of_body(message);
             let serving = self.serving_mut(queue);
             serving.given_out += 1;
-            serving.given_out_bytes += bytes;
+            serving.given_out_bytes += body_bytes;
         }
         if let Taker::Consumer(id) = taker {
             self.rotate(queue, *id);

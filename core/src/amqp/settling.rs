@@ -19,8 +19,7 @@ impl Broker {
             transaction.acknowledge(taken);
             return Ok(());
         }
-        let queues = self.acknowledged(id, number, taken.iter().map(|(_, unsettled)| *unsettled));
-        self.serve_queues(&queues);
+        self.acknowledged(id, number, taken.iter().map(|(_, unsettled)| *unsettled));
         Ok(())
     }
 
@@ -82,36 +81,40 @@ impl Broker {
         Ok(())
     }
 
-    /// Settled for ever; the queues that may go on.
+    /// Settled for ever. Their queues may go on; where the channel has one bound for all its consumers, any of them may.
     pub(super) fn acknowledged(
         &mut self,
         id: ConnectionId,
         number: u16,
         taken: impl Iterator<Item = Unsettled>,
-    ) -> Vec<QueueId> {
-        let mut queues = Vec::new();
+    ) {
+        let mut last: Option<QueueId> = None;
         for unsettled in taken {
             self.free_credit(id, number, &unsettled);
             self.settle_unsettled(&unsettled);
-            note(&mut queues, unsettled.queue);
+            if let Some(other) = last.replace(unsettled.queue).filter(|other| *other != unsettled.queue) {
+                self.serve_queues(&[other]);
+            }
         }
-        self.with_queues_of_channel(id, number, queues)
+        self.serve_queues(last.as_slice());
+        if self.channel(id, number).is_some_and(|channel| channel.prefetch_all > 0) {
+            self.serve_channel(id, number);
+        }
     }
 
     /// Removes it from its queue.
     pub(super) fn settle_unsettled(&mut self, unsettled: &Unsettled) {
-        let Unsettled { queue, lane, position, .. } = *unsettled;
+        let Unsettled { lane, position, .. } = *unsettled;
         let Some(entry) = self.state.queue(lane).and_then(|lane| lane.find(position)) else { return };
-        self.no_longer_out(queue, entry.message);
+        self.no_longer_out(unsettled);
         self.commit(Record::Settled { queue: lane, position });
         self.message_event(|| Event::Acknowledged { message: entry.message, queue: lane, position });
     }
 
-    pub(super) fn no_longer_out(&mut self, queue: QueueId, message: crate::ids::MessageId) {
-        let bytes = self.state.messages.bytes_of_body(message);
-        let serving = self.serving_mut(queue);
+    fn no_longer_out(&mut self, unsettled: &Unsettled) {
+        let serving = self.serving_mut(unsettled.queue);
         serving.given_out = serving.given_out.saturating_sub(1);
-        serving.given_out_bytes = serving.given_out_bytes.saturating_sub(bytes);
+        serving.given_out_bytes = serving.given_out_bytes.saturating_sub(unsettled.body_bytes);
     }
 
     pub(super) fn free_credit(&mut self, id: ConnectionId, number: u16, unsettled: &Unsettled) {
@@ -122,21 +125,6 @@ impl Broker {
         if let Some(consumer) = self.amqp.consumers.get_mut(&consumer) {
             consumer.unsettled = consumer.unsettled.saturating_sub(1);
         }
-    }
-
-    /// Where the channel has one bound for all its consumers, any of them may go on.
-    pub(super) fn with_queues_of_channel(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        mut queues: Vec<QueueId>,
-    ) -> Vec<QueueId> {
-        let Some(channel) = self.channel(id, number).filter(|channel| channel.prefetch_all > 0) else {
-            return queues;
-        };
-        let consumers = channel.consumers.values().filter_map(|id| self.amqp.consumers.get(id));
-        consumers.for_each(|consumer| note(&mut queues, consumer.queue));
-        queues
     }
 
     /// Back into their places; the queues that have them. What has come back too often goes away.
@@ -155,7 +143,7 @@ impl Broker {
                 }
                 self.commit(Record::Returned { queue: lane, position, returns: returns.saturating_add(1) });
             }
-            self.no_longer_out(queue, entry.message);
+            self.no_longer_out(&unsettled);
             reached!("message requeued");
             let serving = self.serving_mut(queue);
             let its_lane = serving.lane_mut((lane.0 - queue.0) as usize);
@@ -190,7 +178,7 @@ impl Broker {
     fn leave(&mut self, unsettled: &Unsettled, reason: Reason) {
         let Unsettled { queue, lane, position, .. } = *unsettled;
         let Some(entry) = self.state.queue(lane).and_then(|lane| lane.find(position)) else { return };
-        self.no_longer_out(queue, entry.message);
+        self.no_longer_out(unsettled);
         self.dead_letter(queue, lane, &entry, reason);
     }
 }

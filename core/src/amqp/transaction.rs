@@ -84,11 +84,7 @@ impl Broker {
         // Nobody gets any of it before the commit is durable.
         let last = self.log.last();
         queues.iter().for_each(|queue| self.serving_mut(*queue).hold = last);
-        queues.extend(self.acknowledged(
-            id,
-            number,
-            acknowledged.into_iter().map(|(_, unsettled)| unsettled),
-        ));
+        self.acknowledged(id, number, acknowledged.into_iter().map(|(_, unsettled)| unsettled));
         for (_, unsettled, requeue) in rejected {
             self.free_credit(id, number, &unsettled);
             queues.extend(self.given_up([unsettled].into_iter(), requeue));
