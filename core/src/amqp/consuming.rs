@@ -193,6 +193,7 @@ impl Broker {
         get: &basic::Get<'_>,
     ) -> Result<(), Fault> {
         let queue = self.queue_for(id, number, get.queue)?;
+        self.serve_if_listed(queue);
         let no_ack = get.no_ack;
         let serving = self.serving_mut(queue);
         serving.gets.push_back(Get { connection: id, channel: number, no_ack });

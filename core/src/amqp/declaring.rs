@@ -308,6 +308,7 @@ impl Broker {
             channel.last_queue = Some((&*name).into());
         }
         if !declare.no_wait {
+            self.serve_if_listed(queue);
             let serving = self.serving_mut(queue);
             let consumer_count = u32::try_from(serving.consumers.len()).unwrap_or(u32::MAX);
             let given_out = serving.given_out;

@@ -21,6 +21,7 @@ impl Broker {
         purge: &queue::Purge<'_>,
     ) -> Result<(), Fault> {
         let queue = self.queue_for(id, number, purge.queue)?;
+        self.serve_if_listed(queue);
         let (count, wait) = self.purge(queue);
         self.touch_queue(queue);
         if !purge.no_wait {
@@ -74,6 +75,7 @@ impl Broker {
         let (count, wait) = match queue {
             None => (0, self.amqp.last_deletion),
             Some(queue) => {
+                self.serve_if_listed(queue);
                 let name = self.state.declared(queue).map(|declared| Arc::clone(&declared.name));
                 let name = name.unwrap_or_default();
                 let ready = self.state.message_count(queue);

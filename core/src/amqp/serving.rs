@@ -177,6 +177,13 @@ impl Broker {
         }
     }
 
+    /// Somebody looks at the queue: what was published to it before goes to its consumers first.
+    pub(super) fn serve_if_listed(&mut self, queue: QueueId) {
+        if self.amqp.serving.get(&queue).is_some_and(|serving| serving.listed) {
+            self.serve_queue(queue);
+        }
+    }
+
     /// Its turn has come.
     pub(crate) fn serve_listed(&mut self, queue: QueueId) {
         if let Some(serving) = self.amqp.serving.get_mut(&queue) {

@@ -413,7 +413,8 @@ impl World<'_> {
         let Some(connection) = self.network.connection(id) else { return };
         let (client, attempt) = (connection.client, connection.attempt);
         if !self.clients[client].has_tried_again(attempt) {
-            let text = format!("the connection of client {client} is taken over, and it has not opened another");
+            let text =
+                format!("the connection of client {client} is taken over, and it has not opened another");
             self.model.fail(Checker::Protocol, format!("client {client}"), text);
         }
     }

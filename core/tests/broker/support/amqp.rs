@@ -74,6 +74,11 @@ pub fn send_at_once(run: &mut Run, id: u64, methods: Vec<AMQPClass>) {
     run.send(id, &bytes);
 }
 
+/// The bytes of a method on channel 1.
+pub fn method_bytes(method: AMQPClass) -> Vec<u8> {
+    encode(&AMQPFrame::Method(1, method))
+}
+
 /// Publishes on channel 1.
 pub fn publish(
     run: &mut Run,
@@ -95,6 +100,12 @@ pub fn publish_as(
     body: &[u8],
     properties: &basic::AMQPProperties,
 ) {
+    let bytes = publish_bytes(publish, body, properties);
+    run.send(id, &bytes);
+}
+
+/// The bytes of a publish on channel 1.
+pub fn publish_bytes(publish: AMQPClass, body: &[u8], properties: &basic::AMQPProperties) -> Vec<u8> {
     let header =
         AMQPContentHeader { class_id: 60, body_size: body.len() as u64, properties: properties.clone() };
     let mut bytes = encode(&AMQPFrame::Method(1, publish));
@@ -102,7 +113,7 @@ pub fn publish_as(
     if !body.is_empty() {
         bytes.extend(encode(&AMQPFrame::Body(1, body.to_vec())));
     }
-    run.send(id, &bytes);
+    bytes
 }
 
 /// Delivery mode 2.
