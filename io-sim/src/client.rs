@@ -136,9 +136,9 @@ impl Client {
         }
     }
 
-    /// Whether it has tried another connection since this attempt.
-    pub(crate) fn has_tried_again(&self, attempt: usize) -> bool {
-        self.attempts > attempt + 1
+    /// Whether it has tried more than one connection so far.
+    pub(crate) fn has_tried_again(&self) -> bool {
+        self.attempts > 1
     }
 
     /// Comes to an operation of its program.

@@ -15,7 +15,6 @@ use super::wire::{
     ChannelNumber, Frame, FrameKind, FrameMax, Framed, Method, ProtocolHeader, PutMethod, ReplyCode,
     ShortStr, Table, Value, frame,
 };
-use crate::access::{Access, Credentials, ProvingStage, Verdict};
 use crate::broker::{Broker, Ending};
 use crate::connection::Reply;
 use crate::ids::{ConnectionId, Lsn, QueueId};
@@ -26,21 +25,20 @@ use crate::time::Why;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 
 /// What we offer in Tune: frames of 128 KiB, 2047 channels, a heartbeat a minute, as RabbitMQ does.
 pub(super) const FRAME_MAX: FrameMax = FrameMax::new(131_072).expect("more than the least");
-const CHANNEL_MAX: u16 = 2047;
-const HEARTBEAT_S: u16 = 60;
+pub(super) const CHANNEL_MAX: u16 = 2047;
+pub(super) const HEARTBEAT_S: u16 = 60;
 
 /// Milliseconds that a client has to answer a Close.
 const CLOSE_MS: u64 = 5_000;
 
 /// What is at the other end, as far as AMQP goes.
 pub(crate) struct Peer {
-    stage: Stage,
+    pub(super) stage: Stage,
     pub frame_max: FrameMax,
     channel_max: u16,
     heartbeat_s: u16,
@@ -64,7 +62,7 @@ pub(crate) struct Peer {
 
 /// How far a connection is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+pub(super) enum Stage {
     Header,
     Start,
     Tune,
@@ -330,59 +328,6 @@ impl Broker {
         }
     }
 
-    /// Who the client says it is, and what it can.
-    fn on_start_ok(&mut self, id: ConnectionId, start: &connection::StartOk<'_>) -> Result<(), Fault> {
-        let login = match start.mechanism.as_bytes() {
-            b"PLAIN" => plain_login(start.response).map(|login| ("PLAIN", login)),
-            b"AMQPLAIN" => amqplain_login(start.response).map(|login| ("AMQPLAIN", login)),
-            _ => None,
-        };
-        let Some((mechanism, (user, password))) = login else {
-            let text =
-                "Login was refused: the mechanism must be PLAIN or AMQPLAIN, with a user and a password";
-            return Err(Fault { hard: true, ..Fault::refused(text) });
-        };
-        let capabilities = start.client_properties.get("capabilities").and_then(Value::as_table);
-        let can = |name: &str| capabilities.and_then(|c| c.get(name)).and_then(Value::as_bool) == Some(true);
-        let (takes_cancel, takes_blocked) = (can("consumer_cancel_notify"), can("connection.blocked"));
-        if let Some(peer) = self.peer_mut(id) {
-            (peer.takes_cancel, peer.takes_blocked) = (takes_cancel, takes_blocked);
-        }
-        match self.settings.access {
-            Access::Everybody => self.tune(id, &user),
-            Access::Users { .. } => {
-                let stage = ProvingStage::Starting(mechanism);
-                self.ask_driver(id, stage, Credentials::Password { user, password });
-            }
-        }
-        Ok(())
-    }
-
-    /// The driver has answered who the client is.
-    pub(crate) fn verified_amqp(&mut self, id: ConnectionId, mechanism: &str, verdict: Verdict) {
-        let start_ok = connection::StartOk::ID;
-        let why = match verdict {
-            Verdict::Proven { user, .. } => return self.tune(id, &user),
-            Verdict::Unavailable { why } => {
-                return self.close_connection(id, Fault::new(ReplyCode::ResourceError, why), start_ok);
-            }
-            Verdict::Refused { why } => why,
-            Verdict::GoesOn { .. } | Verdict::UnknownMethod => "the mechanism takes one step".into(),
-        };
-        let text = format!("Login was refused using authentication mechanism {mechanism}: {why}");
-        self.close_connection(id, Fault { hard: true, ..Fault::refused(text) }, start_ok);
-    }
-
-    /// The client is this user: the connection is tuned.
-    fn tune(&mut self, id: ConnectionId, user: &str) {
-        if let Some(peer) = self.peer_mut(id) {
-            peer.user = user.into();
-            peer.stage = Stage::Tune;
-        }
-        let (channel_max, frame_max, heartbeat_s) = (CHANNEL_MAX, FRAME_MAX.get(), HEARTBEAT_S);
-        self.answer(id, 0, Lsn::NONE, &connection::Tune { channel_max, frame_max, heartbeat_s });
-    }
-
     /// What the client agrees to: no more than was offered; 0 means no limit of its own.
     fn on_tune_ok(&mut self, id: ConnectionId, tune: &connection::TuneOk) -> Result<(), Fault> {
         let not_allowed = |name: &str, value: u64, most: u64| {
@@ -590,19 +535,4 @@ fn server_properties() -> Table {
     table.set(name("version"), Value::text(env!("CARGO_PKG_VERSION")));
     table.set(name("platform"), Value::text("Rust"));
     table
-}
-
-/// `[authorization identity] NUL user NUL password` (RFC 4616).
-fn plain_login(response: &[u8]) -> Option<(String, Vec<u8>)> {
-    let mut parts = response.split(|byte| *byte == 0);
-    let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
-    let user = core::str::from_utf8(user).ok()?;
-    parts.next().is_none().then(|| (user.into(), password.into()))
-}
-
-/// A field table without its length, with LOGIN and PASSWORD.
-fn amqplain_login(response: &[u8]) -> Option<(String, Vec<u8>)> {
-    let table = Table::decode(response).ok()?;
-    let password = table.get("PASSWORD")?.as_long_string()?;
-    Some((table.get("LOGIN")?.as_str()?.into(), password.into()))
 }

@@ -22,6 +22,7 @@ mod deliveries;
 mod dispatch;
 mod expiring;
 pub(crate) mod fault;
+mod login;
 mod presenting;
 mod publishing;
 mod queue_ending;

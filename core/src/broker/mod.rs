@@ -345,7 +345,10 @@ impl Broker {
         while self.connections.get(&id).is_some_and(|c| c.has_whole_packet() && !c.awaits_verdict()) {
             self.parse_more(id);
         }
-        let waiting = self.connections.get_mut(&id).filter(|connection| connection.awaits_verdict());
+        // Who has sent something behind its login may still be heard; of others nothing is left to be done.
+        let heard =
+            |connection: &&mut Box<Connection>| connection.awaits_verdict() && connection.has_whole_packet();
+        let waiting = self.connections.get_mut(&id).filter(heard);
         if let Some(proving) = waiting.and_then(|connection| connection.proving.as_mut()) {
             proving.gone = Some(cause);
             return;

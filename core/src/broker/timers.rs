@@ -1,11 +1,16 @@
 //! What happens when a deadline comes: records are written, silent clients closed, sessions expire, work goes on.
 
 use super::{Broker, Ending, Work};
+use crate::access::Verdict;
 use crate::event::Event;
 use crate::ids::ConnectionId;
 use crate::mqtt::packet::ReasonCode;
 use crate::output::CloseKind;
 use crate::time::{Monotonic, Why};
+
+/// To a client that has said who it is in time, and whom nobody could answer.
+const LOGIN_TOO_LONG: &str =
+    "nobody could check within limits.connect_time who it is: too many logins at once";
 
 /// The wall clock may jump, so a stored expiry is looked at again at least so often.
 const EXPIRY_LOOK_MS: u64 = 60_000;
@@ -103,8 +108,11 @@ impl Broker {
     fn timer_fired(&mut self, id: ConnectionId, why: Why) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.timer = None;
+        if why == Why::Handshake && connection.awaits_verdict() {
+            return self.verified(id, Verdict::Unavailable { why: LOGIN_TOO_LONG });
+        }
         if why == Why::Handshake {
-            let text = "the client has not introduced itself within limits.connect_ms";
+            let text = "the client has not introduced itself within limits.connect_time";
             let reason = self.reason(id, CloseKind::Limit, "§3.1", text.into());
             return self.end(id, Ending::Ordered(reason));
         }

@@ -144,6 +144,7 @@ impl Broker {
     fn verified_again(&mut self, id: ConnectionId, verdict: Verdict) {
         let known =
             self.authenticated(id).map(|authenticated| authenticated.user.clone()).unwrap_or_default();
+        let (mut code, mut kind) = (ReasonCode::NotAuthorized, CloseKind::Unauthorized);
         let why = match verdict {
             Verdict::Proven { user, data } if *user == *known => {
                 return self.send_auth(id, AuthReason::Success, &data);
@@ -152,12 +153,15 @@ impl Broker {
                 format!("it has proven to be {} before, and now to be {}", shown(&known), shown(&user)).into()
             }
             Verdict::Refused { why } => why,
-            Verdict::Unavailable { why } => why.into(),
+            Verdict::Unavailable { why } => {
+                (code, kind) = (ReasonCode::ServerBusy, CloseKind::Unavailable);
+                why.into()
+            }
             Verdict::UnknownMethod | Verdict::GoesOn { .. } => {
                 "the authentication method is not known any more".into()
             }
         };
-        self.dismiss(id, ReasonCode::NotAuthorized, CloseKind::Unauthorized, "[MQTT-4.12.1-2]", why);
+        self.dismiss(id, code, kind, "[MQTT-4.12.1-2]", why);
     }
 
     /// The client has to send another AUTH. [MQTT-4.12.0-2]

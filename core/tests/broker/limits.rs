@@ -70,8 +70,8 @@ fn the_first_packet_is_bounded_in_bytes_and_time() {
     }
     assert!(run.closed(silent).is_none() && run.closed(slow).is_none());
     run.pass_ms(5);
-    over(&run, silent, "limits.connect_ms");
-    over(&run, slow, "limits.connect_ms");
+    over(&run, silent, "limits.connect_time");
+    over(&run, slow, "limits.connect_time");
     let (in_time, _) = accepted(&mut run, "in time", true);
     run.pass_ms(60_000);
     assert!(run.closed(in_time).is_none());

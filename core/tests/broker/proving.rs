@@ -168,10 +168,25 @@ fn what_a_client_sent_before_it_went_away_counts_once_it_is_proven() {
 
 #[test]
 fn a_driver_that_never_answers_keeps_no_connection() {
+    // Broken: who came in time is told nothing, or that it came too late.
     let mut run = with_users(false);
     let id = opened(&mut run, &connect_bytes(4, "c", Some("alice"), Some("secret")));
+    let amqp = started(&mut run, "PLAIN", b"\0alice\0secret");
     run.pass_ms(11_000);
-    assert_eq!(kind_of_close(&run, id), CloseKind::Limit);
+    assert_eq!((run.taken(id)[3], kind_of_close(&run, id)), (3, CloseKind::Unavailable));
+    assert_eq!(run.taken(amqp)[7..13], [0, 10, 0, 50, 1, 250], "Close with 506");
+    answer(&mut run, id, proven("alice", ""));
+    answer(&mut run, amqp, proven("alice", ""));
+    assert_eq!((run.broker.statistics().sessions, run.broker.statistics().connections), (0, 0));
+}
+
+#[test]
+fn who_goes_and_has_sent_nothing_else_is_not_waited_for() {
+    // Broken: whoever opens connections and lets them go keeps the driver busy, and connections in memory.
+    let mut run = with_users(false);
+    let id = opened(&mut run, &connect_bytes(4, "c", Some("alice"), Some("secret")));
+    run.break_off(id);
+    assert!(run.closed(id).is_some() && run.broker.statistics().connections == 0);
     answer(&mut run, id, proven("alice", ""));
     assert_eq!(run.broker.statistics().sessions, 0);
 }
@@ -288,14 +303,20 @@ fn a_connected_client_proves_itself_again_and_goes_on_meanwhile() {
 #[test]
 fn who_cannot_prove_itself_again_is_closed() {
     // [MQTT5-4.12.1-2]
-    for verdict in [refused(), Verdict::UnknownMethod, proven("mallory", "signature")] {
+    let busy = Verdict::Unavailable { why: "no password can be checked now" };
+    for (verdict, code, kind) in [
+        (refused(), 0x87, CloseKind::Unauthorized),
+        (Verdict::UnknownMethod, 0x87, CloseKind::Unauthorized),
+        (proven("mallory", "signature"), 0x87, CloseKind::Unauthorized),
+        (busy, 0x89, CloseKind::Unavailable),
+    ] {
         let mut run = with_users(false);
         let (id, _) = exchanged(&mut run, "c");
         run.send(id, &auth_bytes(0x19, METHOD, "first"));
         answer(&mut run, id, verdict);
         let goodbye = run.taken(id);
-        assert_eq!((goodbye[0], goodbye[2]), (0xe0, 0x87), "{goodbye:02x?}");
-        assert_eq!(kind_of_close(&run, id), CloseKind::Unauthorized);
+        assert_eq!((goodbye[0], goodbye[2]), (0xe0, code), "{goodbye:02x?}");
+        assert_eq!(kind_of_close(&run, id), kind);
     }
 }
 
@@ -366,6 +387,11 @@ fn amqp_clients_are_tuned_once_they_are_proven() {
         assert_eq!(close[7..13], [0, 10, 0, 50, 1, 147], "Close with 403");
         let words = String::from_utf8_lossy(&close);
         assert!(words.contains("ACCESS_REFUSED") && words.contains(mechanism), "{words}");
+        assert_eq!(
+            kind_of_close(&run, id),
+            CloseKind::Unauthorized,
+            "logged with its address, as others are"
+        );
 
         let id = started(&mut run, mechanism, &response);
         answer(&mut run, id, Verdict::Unavailable { why: "too many logins at once" });

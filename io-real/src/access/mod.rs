@@ -3,9 +3,9 @@
 //! ```text
 //!   [users] of the configuration ──► Users: a Verifier for each name
 //!                                      ▲
-//!   turn task ── begin ──► login thread ┤ a password: PBKDF2, once; afterwards a keyed hash of the last good one
-//!       ▲                      │        └ SCRAM-SHA-256: two steps of an exchange (`scram`)
-//!       └────── poll_done ◄────┘
+//!   turn task ── begin ──► Logins ──┬─ SCRAM-SHA-256: two steps of an exchange (`scram`)
+//!       ▲                   │       ├─ a password that was right before: a keyed hash
+//!       └──── poll_done ◄───┘       └─ another password: PBKDF2, by a thread
 //! ```
 
 mod logins;
@@ -14,5 +14,5 @@ mod users;
 mod verifier;
 
 pub use logins::Logins;
-pub use users::Users;
+pub use users::{NAME_MAX, Users, checked_name};
 pub use verifier::{ITERATIONS, ITERATIONS_MAX, Verifier};

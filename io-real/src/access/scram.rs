@@ -48,12 +48,14 @@ fn first(users: &Users, message: &str, nonce: &str) -> Result<Verdict, Wrong> {
     if name.starts_with("m=") {
         return Err("it asks for an extension that is not known here");
     }
-    let user = name.strip_prefix("n=").and_then(decoded_name).ok_or(MALFORMED)?;
+    let user = prepared(name.strip_prefix("n=").and_then(decoded_name).ok_or(MALFORMED)?)?;
     let theirs = attributes.next().and_then(|nonce| nonce.strip_prefix("r=")).ok_or(MALFORMED)?;
     if theirs.is_empty() || !theirs.bytes().all(|byte| matches!(byte, 0x21..=0x7e)) {
         return Err(MALFORMED);
     }
-    if !identity.is_empty() && identity.strip_prefix("a=").and_then(decoded_name) != Some(user.clone()) {
+    if !identity.is_empty()
+        && identity.strip_prefix("a=").and_then(decoded_name).map(prepared) != Some(Ok(user.clone()))
+    {
         return Err("it wants to act for another user");
     }
     let verifier = users.verifier_or_decoy(&user);
@@ -97,7 +99,15 @@ fn last(users: &Users, state: &[u8], message: &str) -> Result<Verdict, Wrong> {
     Ok(Verdict::Proven { user: user.to_owned(), data: data.into_bytes() })
 }
 
-/// A saslname: "=2C" is a comma, "=3D" an equals sign, any other "=" is wrong. In its one form (SASLprep).
+/// A name in its one form (SASLprep, RFC 5802 §5.1).
+fn prepared(name: String) -> Result<String, Wrong> {
+    match stringprep::saslprep(&name) {
+        Ok(prepared) if !prepared.is_empty() => Ok(prepared.into_owned()),
+        _ => Err("its user name has characters that no user's name has (RFC 4013)"),
+    }
+}
+
+/// A saslname: "=2C" is a comma, "=3D" an equals sign, any other "=" is wrong.
 fn decoded_name(name: &str) -> Option<String> {
     let mut pieces = name.split('=');
     let mut decoded = pieces.next()?.to_owned();
@@ -110,8 +120,7 @@ fn decoded_name(name: &str) -> Option<String> {
         decoded.push(sign);
         decoded.push_str(rest);
     }
-    let prepared = stringprep::saslprep(&decoded).ok()?.into_owned();
-    (!prepared.is_empty()).then_some(prepared)
+    (!decoded.is_empty()).then_some(decoded)
 }
 
 #[cfg(test)]
@@ -129,7 +138,9 @@ mod tests {
     fn users() -> Users {
         let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").expect("as the RFC has it");
         let verifier = super::super::Verifier::new(b"pencil", &salt, 4096);
-        Users::of([("user".to_owned(), verifier)], [7; 32])
+        let mut users = Users::default();
+        users.add("user", verifier).expect("a name");
+        users
     }
 
     fn begin(message: &str) -> Verdict {
@@ -173,6 +184,7 @@ mod tests {
             ("n,,m=more,n=user,r=abc", "extension"),
             ("n,a=admin,n=user,r=abc", "another user"),
             ("n,,n=us\0er,r=abc", "not text"),
+            ("n,,n=us\u{7}er,r=abc", "RFC 4013"),
         ];
         for (message, words) in wrong {
             match begin(message) {

@@ -104,7 +104,11 @@ impl FromStr for Verifier {
         };
         let (iterations, salt) = hashing.split_once(':').ok_or_else(malformed)?;
         let (stored, server) = keys.split_once(':').ok_or_else(malformed)?;
-        let iterations: u32 = iterations.parse().map_err(|_| malformed())?;
+        let written = iterations;
+        let iterations: u32 = written.parse().map_err(|_| malformed())?;
+        if iterations.to_string() != written {
+            return Err(malformed());
+        }
         if !(ITERATIONS..=ITERATIONS_MAX).contains(&iterations) {
             return Err(format!("{iterations} iterations; there must be {ITERATIONS} to {ITERATIONS_MAX}"));
         }
@@ -147,9 +151,15 @@ mod tests {
     #[test]
     fn what_is_no_verifier_is_refused_with_the_rule() {
         let longer = EXAMPLE.replace("W22Z", "W22Z=");
-        for wrong in
-            ["", "pencil", "SCRAM-SHA-1$4096:c2FsdA==$a:b", &EXAMPLE[..60], &longer, &format!("{EXAMPLE}$")]
-        {
+        for wrong in [
+            "",
+            "pencil",
+            "SCRAM-SHA-1$4096:c2FsdA==$a:b",
+            &EXAMPLE.replace("$4096", "$+4096"),
+            &EXAMPLE[..60],
+            &longer,
+            &format!("{EXAMPLE}$"),
+        ] {
             let message = wrong.parse::<Verifier>().expect_err("it is none");
             assert!(message.contains("vowmq user NAME"), "{wrong}: {message}");
         }

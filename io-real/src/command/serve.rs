@@ -21,6 +21,7 @@ use tokio::net::TcpSocket;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
+use vowmq_core::access::Access as WhoMayConnect;
 use vowmq_core::input::Protocol;
 use vowmq_core::limits::SyncPolicy;
 use vowmq_core::output::Halt;
@@ -141,6 +142,24 @@ fn tell_of_sync(sync: SyncPolicy) {
     }
 }
 
+/// Who may connect is told where the operator looks, when it changes.
+fn tell_of_access(access: WhoMayConnect) {
+    match access {
+        WhoMayConnect::Everybody => {
+            tracing::warn!(
+                "there are no [users] any more: everybody may connect, under any name and with any password"
+            );
+        }
+        WhoMayConnect::Users { or_anonymous: true } => tracing::warn!(
+            "from now on users have to prove who they are; MQTT clients without a name and a password may connect as well \
+             (allow_anonymous)"
+        ),
+        WhoMayConnect::Users { or_anonymous: false } => {
+            tracing::info!("from now on every client has to prove to be one of the [users]");
+        }
+    }
+}
+
 /// Prints what scripts wait for. Nobody reading is no reason to stop.
 fn tell(lines: &str) {
     let mut out = stdout().lock();
@@ -234,11 +253,15 @@ fn reload(
     if settings.sync != configuration.settings.sync {
         tell_of_sync(settings.sync);
     }
+    if settings.access != configuration.settings.access {
+        tell_of_access(settings.access);
+    }
     // What needs a restart stays as it was, so that the next reload tells it again.
     configuration.settings = settings;
     configuration.users = new.users;
     configuration.log = new.log;
-    tracing::info!("the configuration was reloaded");
+    let users = configuration.users.iter().len();
+    tracing::info!("the configuration was reloaded; users: {users}");
 }
 
 /// A broker whose invariant failed must not go on: tokio would catch the panic of a task and keep the rest alive.

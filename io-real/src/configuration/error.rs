@@ -27,7 +27,7 @@ pub enum Origin {
         line: usize,
         /// Characters, counted from 1.
         column: usize,
-        /// The whole line.
+        /// The whole line; empty where it is not to be shown.
         text: String,
     },
     /// A file as a whole.
@@ -53,8 +53,19 @@ impl Origin {
         }
     }
 
+    /// The same place, without what is written there.
+    pub(super) fn without_text(&self) -> Origin {
+        match self.clone() {
+            Origin::Line { file, line, column, .. } => {
+                Origin::Line { file, line, column, text: String::new() }
+            }
+            other => other,
+        }
+    }
+
     fn excerpt(&self) -> String {
         match self {
+            Origin::Line { text, .. } if text.is_empty() => String::new(),
             Origin::Line { line, column, text, .. } => {
                 let number = line.to_string();
                 let margin = " ".repeat(number.len());

@@ -25,6 +25,8 @@ const VARIABLE_PREFIX: &str = "VOWMQ_";
 /// The table of users: each key is a name, and no setting.
 const USERS_PREFIX: &str = "users.";
 
+const USERS_IN_FILE: &str = "users come from the table [users] of the configuration file alone";
+
 /// The variable that names the configuration file.
 const FILE_VARIABLE: &str = "VOWMQ_CONFIG";
 
@@ -133,6 +135,11 @@ impl Loading {
                 self.user(name, &entry)?;
                 continue;
             }
+            if entry.key == "users" {
+                let message =
+                    "users is a table: a line [users], and below it a line for each user".to_owned();
+                return Err(ConfigurationError { origin: entry.key_origin, message });
+            }
             let Some(setting) = setting::find(&entry.key) else {
                 let keys = SETTINGS.iter().map(|setting| setting.key.to_owned());
                 let message = format!("there is no setting `{}`{}", entry.key, nearest(&entry.key, keys));
@@ -146,18 +153,20 @@ impl Loading {
 
     /// A line of `[users]`: the name, and what is kept of the password.
     fn user(&mut self, name: &str, entry: &file::Entry) -> Result<(), ConfigurationError> {
-        let wrong = |origin: &Origin, message: String| ConfigurationError { origin: origin.clone(), message };
-        if name.is_empty() || name.contains('\0') {
+        // What is in the line is not for a log.
+        let wrong = |origin: &Origin, message: String| {
+            let message = format!("users: {message}");
+            ConfigurationError { origin: origin.without_text(), message }
+        };
+        let value::Written::Text(text) = &entry.value else {
             return Err(wrong(
-                &entry.key_origin,
-                "users: a name must not be empty, nor contain a null character".to_owned(),
+                &entry.value_origin,
+                format!("{name:?}: expected text, as `vowmq user NAME` prints it"),
             ));
-        }
-        let verifier = value::text(&entry.value).and_then(str::parse::<Verifier>);
+        };
         let verifier =
-            verifier.map_err(|message| wrong(&entry.value_origin, format!("users, {name:?}: {message}")))?;
-        self.configuration.users.add(name, verifier);
-        Ok(())
+            text.parse().map_err(|error| wrong(&entry.value_origin, format!("{name:?}: {error}")))?;
+        self.configuration.users.add(name, verifier).map_err(|error| wrong(&entry.key_origin, error))
     }
 
     fn variables(&mut self, variables: &[(String, String)]) -> Result<(), ConfigurationError> {
@@ -166,6 +175,9 @@ impl Loading {
         });
         for (name, value) in ours {
             let origin = Origin::Variable(name.clone());
+            if name.starts_with("VOWMQ_USERS") {
+                return Err(ConfigurationError { origin, message: USERS_IN_FILE.to_owned() });
+            }
             let Some(setting) = SETTINGS.iter().find(|setting| setting.variable() == *name) else {
                 let message = format!("there is no such setting{}", nearest(name, variable_names()));
                 return Err(ConfigurationError { origin, message });
@@ -178,6 +190,10 @@ impl Loading {
 
     fn flags(&mut self, flags: &[Flag]) -> Result<(), ConfigurationError> {
         for flag in flags {
+            if flag.key == "users" || flag.key.starts_with(USERS_PREFIX) {
+                let origin = Origin::Flag("--set users".to_owned());
+                return Err(ConfigurationError { origin, message: USERS_IN_FILE.to_owned() });
+            }
             let origin = Origin::Flag(flag.name.clone());
             let Some(setting) = setting::find(&flag.key) else {
                 let keys = SETTINGS.iter().map(|setting| setting.key.to_owned());
@@ -324,7 +340,7 @@ impl Configuration {
             text.push_str("\n[users]\n");
         }
         for (name, verifier) in self.users.iter() {
-            text.push_str(&format!("{} = \"{verifier}\"\n", value::quoted(name)));
+            text.push_str(&user_line(name, verifier));
         }
         text
     }
@@ -339,6 +355,18 @@ impl Configuration {
             .map(|setting| setting.key)
             .collect()
     }
+}
+
+/// A line of `[users]`.
+pub fn user_line(name: &str, verifier: &Verifier) -> String {
+    let mut key = String::new();
+    for character in name.chars() {
+        if matches!(character, '"' | '\\') {
+            key.push('\\');
+        }
+        key.push(character);
+    }
+    format!("\"{key}\" = \"{verifier}\"\n")
 }
 
 fn variable_names() -> impl Iterator<Item = String> {

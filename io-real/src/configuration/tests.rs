@@ -34,7 +34,7 @@ fn every_setting_that_is_printed_is_read_back() {
     other.settings.limits.queue_overflow = Overflow::Refuse;
     other.settings.limits.session_expiry_ms = 0;
     other.settings.limits.queue_bytes = 1_000_001;
-    other.users.add("a \"b\".c", VERIFIER.parse().expect("is one"));
+    other.users.add("a \"b\' \\.c", VERIFIER.parse().expect("is one")).expect("a name");
     other.settings.access = Access::Users { or_anonymous: true };
     for configuration in [Configuration::default(), other] {
         let printed = configuration.to_toml();
@@ -225,10 +225,36 @@ fn a_wrong_line_of_a_user_is_told_with_its_place() {
     for (line, words) in [
         ("alice = \"pencil\"", "as `vowmq user NAME` prints it"),
         ("alice = 3", "expected text"),
+        ("\"a\\nb\" = \"x\"", "`vowmq user NAME`"),
         ("alice.b = \"x\"", "expected text"),
-        ("\"\" = \"x\"", "must not be empty"),
+        (&format!("\"\" = \"{VERIFIER}\""), "must not be empty"),
     ] {
         let refusal = refusal(&format!("[users]\n{line}"));
+        assert!(!refusal.contains("pencil"), "what is in the line is not for a log: {refusal}");
         assert!(refusal.starts_with("vowmq.toml: line 2,") && refusal.contains(words), "{refusal}");
     }
+}
+
+#[test]
+fn users_come_from_the_file_alone() {
+    // If it failed, a name and what is kept of its password would be in a list of processes, or silently left out.
+    let flag = Flag { name: "--set users.a=x".to_owned(), key: "users.a".to_owned(), value: "x".to_owned() };
+    let sources = [
+        Sources { flags: vec![flag], ..Sources::default() },
+        Sources { variables: vec![("VOWMQ_USERS_A".to_owned(), "x".to_owned())], ..Sources::default() },
+    ];
+    for sources in sources {
+        let refusal = sources.load().expect_err("refused").to_string();
+        assert!(
+            refusal.contains("[users] of the configuration file alone") && !refusal.contains("=x"),
+            "{refusal}"
+        );
+    }
+    assert!(refusal("users = \"x\"").contains("is a table"));
+    let line = format!("alice = \"{VERIFIER}\"\n");
+    assert!(
+        refusal(&format!("[users]\n\"\u{e9}\" = \"{VERIFIER}\"\n\"e\u{301}\" = \"{VERIFIER}\""))
+            .contains("already")
+    );
+    assert!(refusal(&format!("[users]\n{line}\"a\\u0007\" = \"{VERIFIER}\"")).contains("RFC 4013"));
 }

@@ -160,7 +160,7 @@ fn narrow(number: u64) -> Result<usize, String> {
     usize::try_from(number).map_err(|_| format!("{number} is too large for this machine"))
 }
 
-pub(super) fn text(written: &Written) -> Result<&str, String> {
+fn text(written: &Written) -> Result<&str, String> {
     match written {
         Written::Text(text) => Ok(text),
         other => Err(expected("text", other)),
@@ -205,7 +205,7 @@ fn expected(what: &str, found: &Written) -> String {
     format!("expected {what}, found {found}")
 }
 
-pub(super) fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 

@@ -188,6 +188,7 @@ impl<D: Disk> Turn<D> {
     }
 
     fn close(&mut self, connection: ConnectionId, reason: &CloseReason) {
+        self.logins.forget(connection);
         let Some(slot) = self.shared.slots.borrow().get(&connection).map(Rc::clone) else { return };
         self.close_log.close(self.shared.clock.now(), connection, slot.peer, reason);
         slot.close();

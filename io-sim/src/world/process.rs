@@ -411,8 +411,9 @@ impl World<'_> {
     fn taken_over(&mut self, id: ConnectionId) {
         self.effects.count("taken over");
         let Some(connection) = self.network.connection(id) else { return };
-        let (client, attempt) = (connection.client, connection.attempt);
-        if !self.clients[client].has_tried_again(attempt) {
+        let client = connection.client;
+        // Of two connections the one whose CONNECT comes later stays, whichever was opened first.
+        if !self.clients[client].has_tried_again() {
             let text =
                 format!("the connection of client {client} is taken over, and it has not opened another");
             self.model.fail(Checker::Protocol, format!("client {client}"), text);
