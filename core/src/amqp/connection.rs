@@ -127,7 +127,9 @@ impl Broker {
         loop {
             let Some(connection) = self.connections.get(&id) else { return };
             if connection.is_blocked(&self.settings.limits) {
-                self.pause(id);
+                if !bytes.is_empty() || !connection.awaits_verdict() {
+                    self.pause(id);
+                }
                 break;
             }
             if self.pieces >= end && !bytes.is_empty() {

@@ -111,7 +111,10 @@ impl Broker {
         loop {
             let Some(connection) = self.connections.get_mut(&id) else { return };
             if connection.is_blocked(&self.settings.limits) {
-                self.pause(id);
+                // Who waits for its login is read until it sends more, so that one sees it go.
+                if at < bytes.len() || !connection.awaits_verdict() {
+                    self.pause(id);
+                }
                 break;
             }
             if self.pieces >= end && at < bytes.len() {

@@ -98,6 +98,7 @@ fn nothing_is_handled_before_the_driver_has_answered() {
         let id = opened(&mut run, &connect_bytes(level, "c", Some("alice"), Some("secret")));
         let password = Credentials::Password { user: "alice".to_owned(), password: b"secret".to_vec() };
         assert_eq!(asked(&mut run, id), password);
+        assert_eq!(run.paused.get(&id), None, "it is read on, or nobody would see it go");
         run.send(id, &packet(0xc0, &[]));
         assert_eq!(
             (run.taken(id), run.paused.get(&id)),
