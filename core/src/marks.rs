@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// All marks: the name, and what it means that it was reached.
-pub const MARKS: [(&str, &str); 98] = [
+pub const MARKS: [(&str, &str); 97] = [
     ("batch gathers behind a write", "records came while a batch was on its way to the disk"),
     ("batch full", "a record went into a batch of its own because the one before was full"),
     ("lazy write", "records that nobody waits for were written after their time"),
@@ -49,7 +49,6 @@ pub const MARKS: [(&str, &str); 98] = [
     ("fan-out goes on", "a QoS 0 message to many was gone on with in another turn"),
     ("login asked for", "a client had to wait until it was known who it is"),
     ("login refused", "a client could not prove who it is"),
-    ("login of a client that is gone", "a client was gone before it was known who it is"),
     ("torn tail", "recovery cut off an unfinished write"),
     ("ghost", "recovery found a whole batch behind the end of the chain"),
     ("empty segment passed", "recovery went on in a segment behind one without records"),

@@ -43,7 +43,6 @@ impl Broker {
         // What came meanwhile is handled now.
         self.resume_reading(id);
         if let Some(cause) = gone {
-            reached!("login of a client that is gone");
             self.closed(id, cause);
         }
     }
