@@ -383,7 +383,12 @@ impl Client {
         if self.ending {
             return;
         }
-        let due = self.thinking.partition_point(|(at, _)| *at <= now_us);
+        // A transaction has no more answers than it says: what it takes of a small log has a bound.
+        let room = match &self.role {
+            Role::Consumer { plan } if plan.transaction > 0 => plan.transaction as usize - self.answered.len(),
+            _ => usize::MAX,
+        };
+        let due = self.thinking.partition_point(|(at, _)| *at <= now_us).min(room);
         let mut due: Vec<(u64, u64)> = self.thinking.drain(..due).collect();
         let Role::Consumer { plan } = &self.role else {
             let acks = due.iter().map(|(_, tag)| ack(*tag, false));
