@@ -385,7 +385,9 @@ impl Client {
         }
         // A transaction has no more answers than it says: what it takes of a small log has a bound.
         let room = match &self.role {
-            Role::Consumer { plan } if plan.transaction > 0 => plan.transaction as usize - self.answered.len(),
+            Role::Consumer { plan } if plan.transaction > 0 => {
+                plan.transaction as usize - self.answered.len()
+            }
             _ => usize::MAX,
         };
         let due = self.thinking.partition_point(|(at, _)| *at <= now_us).min(room);
