@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
@@ -231,6 +232,30 @@ fn a_peer_that_ends_its_direction_at_once_is_still_answered() {
         let mut received = Vec::new();
         stream.read_to_end(&mut received).await.expect("ends in order");
         assert_eq!(received, [0x20, 2, 0, 0, 0xd0, 0], "CONNACK, PINGRESP");
+        assert_eq!(running.shut_down().await, Halt::ShutDown);
+    });
+}
+
+#[test]
+fn a_refused_client_that_still_sends_learns_why_and_is_not_listened_to_for_ever() {
+    // If it failed, a client would meet a reset before it has read why it is dismissed, or hold a socket as long as it likes.
+    run(async {
+        let running = Running::start().await;
+        for (sends_for_ms, is_over) in [(20_000, false), (40_000, true)] {
+            let (mut stream, _) = running.connect(4096);
+            stream.write_all(&connect_packet("client", 9)).await.expect("sends");
+            tokio::time::pause();
+            let mut sent = Ok(());
+            for _ in 0..sends_for_ms / 500 {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                sent = stream.write_all(&[0xc0, 0]).await;
+            }
+            tokio::time::resume();
+            assert_eq!(sent.is_err(), is_over, "after {sends_for_ms} ms");
+            let mut received = Vec::new();
+            stream.read_to_end(&mut received).await.expect("ends in order");
+            assert_eq!(received, [0x20, 2, 0, 1], "CONNACK: unacceptable protocol version");
+        }
         assert_eq!(running.shut_down().await, Halt::ShutDown);
     });
 }

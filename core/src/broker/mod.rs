@@ -346,10 +346,10 @@ impl Broker {
             self.parse_more(id);
         }
         // Who has sent something behind its login may still be heard; of others nothing is left to be done.
-        let heard =
-            |connection: &&mut Box<Connection>| connection.awaits_verdict() && connection.has_whole_packet();
-        let waiting = self.connections.get_mut(&id).filter(heard);
-        if let Some(proving) = waiting.and_then(|connection| connection.proving.as_mut()) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && connection.has_whole_packet()
+            && let Some(proving) = connection.proving.as_mut()
+        {
             proving.gone = Some(cause);
             return;
         }

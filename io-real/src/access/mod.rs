@@ -1,4 +1,4 @@
-//! Users: who may connect, and how they prove it. The core asks (`Output::Verify`), a thread answers.
+//! Users: who may connect, and how they prove it. The core asks (`Output::Verify`), `Logins` answers.
 //!
 //! ```text
 //!   [users] of the configuration ──► Users: a Verifier for each name

@@ -11,6 +11,7 @@
 //! and server-first-message, with a null character between them, which none of them can contain.
 
 use super::Users;
+use super::users::prepared;
 use super::verifier::{Key, keyed_hash};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -48,14 +49,14 @@ fn first(users: &Users, message: &str, nonce: &str) -> Result<Verdict, Wrong> {
     if name.starts_with("m=") {
         return Err("it asks for an extension that is not known here");
     }
-    let user = prepared(name.strip_prefix("n=").and_then(decoded_name).ok_or(MALFORMED)?)?;
+    let user = name.strip_prefix("n=").and_then(decoded_name).ok_or(MALFORMED)?;
+    let user = prepared(&user).ok_or("its user name has characters that no user's name has (RFC 4013)")?;
     let theirs = attributes.next().and_then(|nonce| nonce.strip_prefix("r=")).ok_or(MALFORMED)?;
     if theirs.is_empty() || !theirs.bytes().all(|byte| matches!(byte, 0x21..=0x7e)) {
         return Err(MALFORMED);
     }
-    if !identity.is_empty()
-        && identity.strip_prefix("a=").and_then(decoded_name).map(prepared) != Some(Ok(user.clone()))
-    {
+    let acts_for = || prepared(&identity.strip_prefix("a=").and_then(decoded_name)?);
+    if !identity.is_empty() && acts_for().as_ref() != Some(&user) {
         return Err("it wants to act for another user");
     }
     let verifier = users.verifier_or_decoy(&user);
@@ -97,14 +98,6 @@ fn last(users: &Users, state: &[u8], message: &str) -> Result<Verdict, Wrong> {
     }
     let data = format!("v={}", STANDARD.encode(keyed_hash(&verifier.server_key, &said)));
     Ok(Verdict::Proven { user: user.to_owned(), data: data.into_bytes() })
-}
-
-/// A name in its one form (SASLprep, RFC 5802 §5.1).
-fn prepared(name: String) -> Result<String, Wrong> {
-    match stringprep::saslprep(&name) {
-        Ok(prepared) if !prepared.is_empty() => Ok(prepared.into_owned()),
-        _ => Err("its user name has characters that no user's name has (RFC 4013)"),
-    }
 }
 
 /// A saslname: "=2C" is a comma, "=3D" an equals sign, any other "=" is wrong.

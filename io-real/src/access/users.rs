@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vowmq_core::access::Verdict;
+use vowmq_core::mqtt::packet::property::beginning;
 
 /// Bytes of a name that are told and logged.
 const SHOWN: usize = 40;
@@ -100,10 +101,14 @@ pub fn checked_name(name: &str) -> Result<String, String> {
     if name.len() > NAME_MAX {
         return Err(format!("a user's name of {} bytes; {NAME_MAX} is the most", name.len()));
     }
-    match stringprep::saslprep(name) {
-        Ok(prepared) if !prepared.is_empty() => Ok(prepared.into_owned()),
-        _ => Err(format!("{name:?} has characters that a user's name must not have (RFC 4013)")),
-    }
+    prepared(name)
+        .ok_or_else(|| format!("{name:?} has characters that a user's name must not have (RFC 4013)"))
+}
+
+/// A name in its one form (SASLprep, RFC 5802 §5.1); none if it has no such form, or nothing is left of it.
+pub(super) fn prepared(name: &str) -> Option<String> {
+    let prepared = stringprep::saslprep(name).ok()?;
+    (!prepared.is_empty()).then(|| prepared.into_owned())
 }
 
 /// The name that a client gives, in the form in which it is kept; as it is, if it cannot be a user's.
@@ -113,11 +118,7 @@ pub(super) fn canonical(name: &str) -> Cow<'_, str> {
 
 /// Somebody could not prove to be this user. Whether there is such a user is not said.
 pub(super) fn refused(user: &str) -> Verdict {
-    let mut end = user.len().min(SHOWN);
-    while !user.is_char_boundary(end) {
-        end -= 1;
-    }
-    let user = &user[..end];
+    let user = beginning(user, SHOWN);
     Verdict::Refused { why: format!("user {user:?} is not known, or the password is wrong").into() }
 }
 

@@ -8,8 +8,8 @@
 //!
 //! *Flushing* sends what was ordered before the close. *Lingering* has sent FIN and reads on until the peer's FIN:
 //! closing a socket with unread bytes makes the system send a reset, and a reset destroys what the peer has not
-//! read yet, such as the CONNACK that says why. Both together end after five seconds, or after one in which
-//! nothing moves.
+//! read yet, such as the CONNACK that says why. Both together end after one second in which nothing moves, in
+//! either direction, and after thirty in any case.
 
 use super::Shared;
 use super::slot::Slot;
@@ -37,7 +37,7 @@ const COPIED_BYTES_MAX: usize = 8 * 1024;
 const WRITES_MAX: usize = 16;
 
 /// The longest time from the order to close to the end.
-const CLOSE_MAX: Duration = Duration::from_secs(5);
+const CLOSE_MAX: Duration = Duration::from_secs(30);
 
 /// The longest time of a close in which nothing moves.
 const CLOSE_STALL_MAX: Duration = Duration::from_secs(1);
@@ -218,13 +218,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             match self.close_step(closing.stage, cx) {
                 Ok(Step::Moved) => {
-                    if closing.stage == Stage::Flushing && self.slot.outgoing.borrow().is_empty() {
-                        closing.stage = Stage::ShuttingDown;
-                    } else if closing.stage == Stage::ShuttingDown {
-                        closing.stage = Stage::Lingering;
-                    }
                     let stall = (Instant::now() + CLOSE_STALL_MAX).min(closing.until);
                     closing.stalled.as_mut().reset(stall);
+                    match closing.stage {
+                        Stage::Flushing if self.slot.outgoing.borrow().is_empty() => {
+                            closing.stage = Stage::ShuttingDown;
+                        }
+                        Stage::Flushing => {}
+                        Stage::ShuttingDown => closing.stage = Stage::Lingering,
+                        // There may be more; the others have their turn first.
+                        Stage::Lingering => {
+                            cx.waker().wake_by_ref();
+                            break;
+                        }
+                    }
                 }
                 Ok(Step::Idle) => break,
                 // What was ordered is sent, or nobody is there to take it.
@@ -261,8 +268,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Poll::Ready(0) => Ok(Step::End),
             Poll::Ready(_) => {
                 scratch.clear();
-                cx.waker().wake_by_ref();
-                Ok(Step::Idle)
+                Ok(Step::Moved)
             }
         }
     }

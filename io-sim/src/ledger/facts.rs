@@ -4,7 +4,9 @@ use super::News;
 use super::image::Pieces;
 use crate::payload::{self, MessageKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use vowmq_core::durable::record::{Granted, Publication, Recipient, Record, Retain, SessionExpiry};
+use vowmq_core::durable::record::{
+    ClientKey, Granted, Publication, Recipient, Record, Retain, SessionExpiry,
+};
 use vowmq_core::durable::state::Owed;
 use vowmq_core::ids::{Lsn, MessageId, QueueId, QueuePosition, SessionId};
 use vowmq_core::queue::Delivery;
@@ -32,6 +34,8 @@ pub(crate) struct Facts {
 /// A durable session.
 pub(crate) struct SessionFacts {
     pub(super) client: Box<str>,
+    /// It is the session of a group, whose client is the group's filter.
+    is_group: bool,
     queue: QueueId,
     /// Its client is there, as far as the records know.
     pub(crate) attached: bool,
@@ -95,7 +99,7 @@ impl Facts {
         match record {
             Record::SessionOpened { session, queue, key, horizon, .. } => {
                 news.presence.push((key.client.clone(), false));
-                self.open(session, queue, key.client, horizon);
+                self.open(session, queue, key, horizon);
             }
             Record::SessionAttached { session, horizon } => self.come_or_go(session, horizon, false, news),
             Record::SessionDetached { session, horizon, .. } => self.come_or_go(session, horizon, true, news),
@@ -207,11 +211,14 @@ impl Facts {
         }
     }
 
-    fn open(&mut self, session: SessionId, queue: QueueId, client: Box<str>, horizon: QueuePosition) {
+    fn open(&mut self, session: SessionId, queue: QueueId, key: ClientKey, horizon: QueuePosition) {
+        let is_group = key.group().is_some();
+        let client = key.client;
         self.of_client.insert(client.clone(), session);
         self.of_queue.insert(queue, session);
         let facts = SessionFacts {
             client,
+            is_group,
             queue,
             attached: true,
             expiry: None,
@@ -235,12 +242,14 @@ impl Facts {
             });
         }
         let mut clients = Vec::new();
+        let may_be_back = may_be_back(publication);
         for recipient in &publication.recipients {
             self.with_queue(recipient.queue, |facts| {
                 facts.push(recipient.position, publication.message, key);
                 clients.push(facts.client.clone());
                 let length = facts.entries.len();
-                if news.longest.as_ref().is_none_or(|(longest, _)| length > *longest) {
+                let counts = !(facts.is_group && may_be_back);
+                if counts && news.longest.as_ref().is_none_or(|(longest, _)| length > *longest) {
                     news.longest = Some((length, facts.client.clone()));
                 }
             });
@@ -274,6 +283,16 @@ impl Facts {
             self.with(session, change);
         }
     }
+}
+
+/// Whether a group may have it back with this: from a member that took it when nothing of the group was durable. What comes
+/// back is not refused by a full queue, and looks like a message that comes for the first time.
+fn may_be_back(publication: &Publication) -> bool {
+    publication.recipients.len() == 1
+        && publication.dropped.is_empty()
+        && publication.received.is_none()
+        && publication.retain == Retain::Not
+        && publication.will_of.is_none()
 }
 
 impl SessionFacts {

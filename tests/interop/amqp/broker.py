@@ -1,7 +1,5 @@
 """The broker under test, and what every test needs of it."""
 
-import os
-import signal
 import subprocess
 import time
 import unittest
@@ -30,23 +28,18 @@ class Vowmq(Process):
         self.port, self.mqtt_port = free_port(), free_port()
         super().__init__()
 
-    def write(self):
-        with open(os.path.join(self.directory, "vowmq.toml"), "w") as file:
-            for setting in self.settings:
-                name, value = setting.split("=", 1)
-                file.write(f'{name} = "{value}"\n')
-            file.write(self.configuration)
-        return file.name
+    def text(self):
+        settings = (one.split("=", 1) for one in self.settings)
+        return "".join(f'{name} = "{value}"\n' for name, value in settings) + self.configuration
 
     def change(self, *settings):
         """Other settings, while it runs."""
         self.settings = settings
-        self.write()
-        self.process.send_signal(signal.SIGHUP)
+        self.reconfigure(self.text())
 
     def start(self):
         addresses = ("--amqp", f"127.0.0.1:{self.port}", "--mqtt", f"127.0.0.1:{self.mqtt_port}")
-        self.run_vowmq(Target.binary, *addresses, "--config", self.write())
+        self.run_vowmq(Target.binary, *addresses, "--config", self.configure(self.text()))
 
 
 class RabbitMQ:

@@ -35,6 +35,17 @@ class Process:
                 return
         raise AssertionError(f"the broker did not get ready: {self.said()}")
 
+    def configure(self, text):
+        """Writes the configuration file; where it is."""
+        with open(os.path.join(self.directory, "vowmq.toml"), "w") as file:
+            file.write(text)
+        return file.name
+
+    def reconfigure(self, text):
+        """Another configuration, while it runs."""
+        self.configure(text)
+        self.process.send_signal(signal.SIGHUP)
+
     def said(self):
         with open(os.path.join(self.directory, "log")) as log:
             return log.read()

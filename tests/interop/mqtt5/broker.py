@@ -3,7 +3,6 @@
 import os
 import queue
 import shutil
-import signal
 import socket
 import time
 import unittest
@@ -43,20 +42,14 @@ class Vowmq(Broker):
         self.settings, self.configuration = settings, configuration
         super().__init__()
 
-    def write(self):
-        with open(os.path.join(self.directory, "vowmq.toml"), "w") as file:
-            file.write(self.configuration)
-        return file.name
-
     def change(self, configuration):
         """Another configuration, while it runs."""
         self.configuration = configuration
-        self.write()
-        self.process.send_signal(signal.SIGHUP)
+        self.reconfigure(configuration)
 
     def start(self):
         addresses = ("--mqtt", f"127.0.0.1:{self.port}", "--amqp", f"127.0.0.1:{self.amqp_port}")
-        addresses += ("--config", self.write())
+        addresses += ("--config", self.configure(self.configuration))
         self.run_vowmq(Target.binary, *addresses, *(word for one in self.settings for word in ("--set", one)))
 
 

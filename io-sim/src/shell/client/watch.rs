@@ -8,7 +8,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long closing may take: the shell's five seconds, and the network.
+/// How long closing may take when the peer sends nothing: what is left to be sent, the shell's second in which nothing moves, and
+/// the network.
 pub(super) const CLOSE_MS: u64 = 7_000;
 
 /// How long the network takes besides, at its slowest.
