@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::disk::Disk;
-use crate::report;
+use crate::report::Report;
 use std::future::poll_fn;
 use vowmq_core::ids::Seed;
 use vowmq_core::limits::Settings;
@@ -21,6 +21,7 @@ pub async fn recover<D: Disk>(
     purpose: Purpose,
 ) -> Result<Recovered, Refusal> {
     let mut recovery = Recovery::new(clock.now(), settings, seed, purpose);
+    let mut report = Report::default();
     let mut under_way: usize = 0;
     loop {
         while let Some(output) = recovery.poll_output() {
@@ -29,7 +30,7 @@ pub async fn recover<D: Disk>(
                     under_way += 1;
                     disk.begin(op, request);
                 }
-                Output::Report(event) => report::event(&event),
+                Output::Report(event) => report.event(clock.now(), &event),
                 other => panic!("recovery orders nothing but disk operations, not {other:?}"),
             }
         }

@@ -7,41 +7,57 @@ use vowmq_core::output::{CloseKind, CloseReason};
 use vowmq_core::statistics::Statistics;
 use vowmq_core::time::Now;
 
-/// Logs an event.
-pub(crate) fn event(event: &Event) {
-    match event {
-        Event::MessageUnreadable { .. } => tracing::error!("{event}"),
-        Event::DiskFull { .. } | Event::MemoryFull { .. } => tracing::warn!("{event}"),
-        Event::SessionExpired { .. }
-        | Event::DiskHasRoom
-        | Event::MemoryHasRoom
-        | Event::MessageReadable { .. } => tracing::info!("{event}"),
-        Event::Connected { connection, .. } => tracing::debug!("connection {connection}: {event}"),
-        Event::SegmentOpened { .. } | Event::CheckpointComplete { .. } => tracing::debug!("{event}"),
-        Event::AmqpFault { .. } => tracing::info!("{event}"),
-        Event::Received { .. }
-        | Event::Requeued { .. }
-        | Event::DeadLettered { .. }
-        | Event::Stored { .. }
-        | Event::Routed { .. }
-        | Event::Delivered { .. }
-        | Event::Acknowledged { .. }
-        | Event::Dropped { .. } => tracing::trace!(target: "vowmq::message", "{event}"),
-    }
+/// Lines of one kind that are written in one second; more are only counted. Otherwise a client that breaks the rules, or
+/// comes and goes, in a loop would fill the log and keep the thread busy with writing it.
+const LINES_MAX: u32 = 20;
+
+/// Writes a line if its kind has not had its share of this second.
+macro_rules! bounded {
+    ($level:ident, $bound:expr, $now:expr, $($line:tt)+) => {{
+        let (writes, left_out) = $bound.next($now);
+        if left_out > 0 {
+            tracing::$level!("{left_out} more lines of the kind that follows were left out ({LINES_MAX} a second are written)");
+        }
+        if writes {
+            tracing::$level!($($line)+);
+        }
+    }};
 }
 
-/// Warnings about closed connections in one second; more are only counted. Otherwise a client that breaks the
-/// rules in a loop would fill the log and keep the thread busy with writing it.
-const CLOSE_WARNINGS_MAX: u32 = 20;
-
-/// Logs why connections are closed.
+/// Logs what happens. Each kind of line that clients, or a damaged disk, can bring about at will has a bound of its own.
 #[derive(Debug, Default)]
-pub(crate) struct CloseLog {
-    second: u64,
-    warnings: u32,
+pub(crate) struct Report {
+    dismissals: Bound,
+    losses: Bound,
+    amqp_faults: Bound,
+    expiries: Bound,
+    unreadable: Bound,
 }
 
-impl CloseLog {
+impl Report {
+    /// An event.
+    pub(crate) fn event(&mut self, now: Now, event: &Event) {
+        match event {
+            Event::MessageUnreadable { .. } => bounded!(error, self.unreadable, now, "{event}"),
+            Event::MessageReadable { .. } => bounded!(info, self.unreadable, now, "{event}"),
+            Event::SessionExpired { .. } => bounded!(info, self.expiries, now, "{event}"),
+            Event::AmqpFault { .. } => bounded!(info, self.amqp_faults, now, "{event}"),
+            Event::DiskFull { .. } | Event::MemoryFull { .. } => tracing::warn!("{event}"),
+            Event::DiskHasRoom | Event::MemoryHasRoom => tracing::info!("{event}"),
+            Event::Connected { connection, .. } => tracing::debug!("connection {connection}: {event}"),
+            Event::SegmentOpened { .. } | Event::CheckpointComplete { .. } => tracing::debug!("{event}"),
+            Event::Received { .. }
+            | Event::Requeued { .. }
+            | Event::DeadLettered { .. }
+            | Event::Stored { .. }
+            | Event::Routed { .. }
+            | Event::Delivered { .. }
+            | Event::Acknowledged { .. }
+            | Event::Dropped { .. } => tracing::trace!(target: "vowmq::message", "{event}"),
+        }
+    }
+
+    /// Why a connection is closed.
     pub(crate) fn close(
         &mut self,
         now: Now,
@@ -52,30 +68,36 @@ impl CloseLog {
         match reason.kind {
             CloseKind::Normal => tracing::debug!("connection {connection} from {peer} closed: {reason}"),
             CloseKind::Lost | CloseKind::TakenOver => {
-                tracing::info!("connection {connection} from {peer} closed: {reason}");
+                bounded!(info, self.losses, now, "connection {connection} from {peer} closed: {reason}");
             }
             CloseKind::ProtocolError
             | CloseKind::Limit
             | CloseKind::Unauthorized
             | CloseKind::Unavailable => {
-                if self.may_warn(now) {
-                    tracing::warn!("connection {connection} from {peer} closed: {reason}");
-                }
+                bounded!(warn, self.dismissals, now, "connection {connection} from {peer} closed: {reason}");
             }
         }
     }
+}
 
-    fn may_warn(&mut self, now: Now) -> bool {
+/// How much of one kind has been written in this second.
+#[derive(Debug, Default)]
+struct Bound {
+    second: u64,
+    lines: u32,
+}
+
+impl Bound {
+    /// Whether one more line is to be written, and how many were left out in the second before.
+    fn next(&mut self, now: Now) -> (bool, u32) {
         let second = now.monotonic.0 / 1_000_000;
+        let mut left_out = 0;
         if second != self.second {
-            let untold = self.warnings.saturating_sub(CLOSE_WARNINGS_MAX);
-            if untold > 0 {
-                tracing::warn!("{untold} more connections were closed for such reasons and not listed");
-            }
-            *self = CloseLog { second, warnings: 0 };
+            left_out = self.lines.saturating_sub(LINES_MAX);
+            *self = Bound { second, lines: 0 };
         }
-        self.warnings = self.warnings.saturating_add(1);
-        self.warnings <= CLOSE_WARNINGS_MAX
+        self.lines = self.lines.saturating_add(1);
+        (self.lines <= LINES_MAX, left_out)
     }
 }
 
@@ -170,12 +192,18 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_closes_is_not_listed_whole() {
+    fn a_flood_of_lines_of_one_kind_is_not_written_whole() {
         // If it failed, one misbehaving client could fill the disk with log lines.
-        let mut log = CloseLog::default();
+        let mut bound = Bound::default();
         let mut now = Now::default();
-        assert_eq!((0..1000).filter(|_| log.may_warn(now)).count(), CLOSE_WARNINGS_MAX as usize);
+        let told = (0..1000).filter(|_| bound.next(now) == (true, 0)).count();
+        assert_eq!(told, LINES_MAX as usize);
         now.monotonic = Monotonic(1_000_000);
-        assert!(log.may_warn(now), "the next second tells again");
+        assert_eq!(
+            bound.next(now),
+            (true, 1000 - LINES_MAX),
+            "the next second tells again, and what was left out"
+        );
+        assert_eq!(bound.next(now), (true, 0));
     }
 }

@@ -7,7 +7,7 @@
 use super::Shared;
 use crate::access::{Logins, Users};
 use crate::disk::Disk;
-use crate::report::{self, CloseLog};
+use crate::report::{self, Report};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -48,7 +48,7 @@ pub(super) struct Turn<D> {
     statistics_timer: Pin<Box<Sleep>>,
     last_query: QueryId,
     reported: Statistics,
-    close_log: CloseLog,
+    report: Report,
 }
 
 impl<D: Disk> Turn<D> {
@@ -70,7 +70,7 @@ impl<D: Disk> Turn<D> {
             statistics_timer: Box::pin(sleep_until(now + STATISTICS_EVERY)),
             last_query: QueryId(0),
             reported: Statistics::default(),
-            close_log: CloseLog::default(),
+            report: Report::default(),
         }
     }
 
@@ -166,7 +166,7 @@ impl<D: Disk> Turn<D> {
                 Output::ResumeReading { connection } => self.with_slot(connection, |slot| slot.pause(false)),
                 Output::Verify { connection, credentials } => self.logins.begin(connection, credentials),
                 Output::Disk { op, request } => self.disk.begin(op, request),
-                Output::Report(event) => report::event(&event),
+                Output::Report(event) => self.report.event(shared.clock.now(), &event),
                 Output::Answer { query: _, answer: Answer::Statistics(now) } => {
                     report::statistics_if_notable(&self.reported, &now);
                     self.reported = now;
@@ -190,7 +190,7 @@ impl<D: Disk> Turn<D> {
     fn close(&mut self, connection: ConnectionId, reason: &CloseReason) {
         self.logins.forget(connection);
         let Some(slot) = self.shared.slots.borrow().get(&connection).map(Rc::clone) else { return };
-        self.close_log.close(self.shared.clock.now(), connection, slot.peer, reason);
+        self.report.close(self.shared.clock.now(), connection, slot.peer, reason);
         slot.close();
     }
 

@@ -234,6 +234,11 @@ impl Model {
         // Sent twice, its first copy may have come while nobody was subscribed, been dropped at a bound, or expired.
         let granted = self.certainly_granted(delivery.client, topic, sent);
         let subscribed = delivery.qos > 0 && !self.bounded && granted.is_some_and(|qos| qos > 0);
+        // Expired before it was sent, it was passed by; a crash may have forgotten that, and nobody knows what was sent before.
+        let forgotten = delivery.dup && self.crashes.iter().any(|crash| *crash >= sent);
+        if forgotten && self.message_may_have_expired(key) {
+            return;
+        }
         if sends == 1 || subscribed && (published == 2 || expiry_s.is_none()) {
             let later = MessageKey { sequence: newest, ..key };
             let text = format!("client {} receives {key} for the first time after {later}", delivery.client);
