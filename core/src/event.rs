@@ -1,5 +1,6 @@
 //! What happens, told once: operators read it as a log and as message traces, checkers as the truth.
 
+use crate::durable::owner::Owner;
 use crate::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition, SegmentNumber};
 use crate::output::CloseReason;
 use alloc::string::String;
@@ -36,8 +37,8 @@ pub enum Event {
     DiskHasRoom,
     /// All messages together reached their bound: publishers are held.
     MemoryFull {
-        /// The client whose queue holds most, and how many messages that is.
-        largest: Option<(String, u64)>,
+        /// Whose queue holds most, and how many messages that is.
+        largest: Option<(Owner, u64)>,
     },
     /// Bodies are below their bound again: publishers go on.
     MemoryHasRoom,
@@ -312,12 +313,10 @@ impl fmt::Display for DropReason {
     }
 }
 
-fn fmt_memory_full(f: &mut fmt::Formatter<'_>, largest: Option<&(String, u64)>) -> fmt::Result {
+fn fmt_memory_full(f: &mut fmt::Formatter<'_>, largest: Option<&(Owner, u64)>) -> fmt::Result {
     f.write_str("messages held take limits.memory_bytes: publishers are held until consumers catch up")?;
     match largest {
-        Some((client, count)) => {
-            write!(f, "; the queue of client {client:?} holds most, {count} messages")
-        }
+        Some((owner, count)) => write!(f, "; {owner} holds most, {count} messages"),
         None => Ok(()),
     }
 }

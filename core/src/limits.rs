@@ -80,7 +80,7 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Bytes of messages that are on disk and are kept in memory as well; more are read back when they are delivered.
     pub cache_bytes: u64,
-    /// Milliseconds until a durable session whose client stays away is removed; 0 means never.
+    /// Milliseconds until a durable session of MQTT 3.1.1 whose client stays away is removed; 0 means never.
     pub session_expiry_ms: u64,
     /// Retained messages. A PUBLISH that would make one more is refused as at a full queue.
     pub retained: usize,

@@ -27,6 +27,8 @@ pub struct Statistics {
     pub refused: u64,
     /// PUBLISH packets that were parked because the disk is full.
     pub parked: u64,
+    /// Messages that were held for want of room, and not to be sent again, when their connection ended.
+    pub dropped_held: u64,
     /// Messages dropped because their subscriber takes no packet that is so large.
     pub dropped_too_large: u64,
     /// Messages that expired: in queues, or retained.

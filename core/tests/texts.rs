@@ -2,6 +2,7 @@
 
 use vowmq_core::Refusal;
 use vowmq_core::durable::codec::CodecError;
+use vowmq_core::durable::owner::Owner;
 use vowmq_core::event::{DropReason, Event};
 use vowmq_core::ids::{ConnectionId, Lsn, MessageId, QueueId, QueuePosition, SegmentNumber, StoreId};
 use vowmq_core::limits::{Limits, Settings, SyncPolicy};
@@ -59,12 +60,13 @@ fn events_read_as_sentences() {
     // Broken: the log is a dump of structures.
     let (message, queue, position) = (MessageId(5), QueueId(3), QueuePosition(9));
     let (connection, client) = (ConnectionId(2), "device-7".to_owned());
+    let owner = Owner::Declared { vhost: "/".into(), name: "work".into() };
     let mut events = vec![
         Event::Connected { connection, client: client.clone(), durable: true, present: false },
         Event::SessionExpired { client, messages: 12 },
         Event::DiskFull { why: "1000 bytes are free, the next segment needs 134217728".into() },
         Event::DiskHasRoom,
-        Event::MemoryFull { largest: Some(("device-7".to_owned(), 4711)) },
+        Event::MemoryFull { largest: Some((owner, 4711)) },
         Event::MemoryHasRoom,
         Event::SegmentOpened { segment: SegmentNumber(8) },
         Event::Received { message, connection: Some(connection), address: "a/b".into() },

@@ -102,10 +102,11 @@ impl Bound {
 }
 
 /// What went another way than to its receivers, and what was refused.
-fn troubles(of: &Statistics) -> [(&'static str, u64); 18] {
+fn troubles(of: &Statistics) -> [(&'static str, u64); 19] {
     [
         ("dropped_slow_reader", of.dropped_slow_reader),
         ("dropped_queue_full", of.dropped_queue_full),
+        ("dropped_held", of.dropped_held),
         ("dropped_session_end", of.dropped_session_end),
         ("dropped_queue_end", of.dropped_queue_end),
         ("dropped_too_large", of.dropped_too_large),

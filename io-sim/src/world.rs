@@ -23,7 +23,7 @@ use crate::tap::Tap;
 use crate::trace::{Detail, Trace};
 use damage::Damage;
 use fault::Plan;
-use login::Intruders;
+use login::Logins;
 use phase::Phase;
 use process::Process;
 use std::collections::{BTreeMap, VecDeque};
@@ -67,7 +67,7 @@ pub(crate) struct World<'a> {
     /// The process stands still until then.
     paused_until: u64,
     wall: WallClock,
-    intruders: Intruders,
+    logins: Logins,
     over: bool,
     /// What the run brought, if it is gone on with to show what comes of a broken promise.
     ended: Option<Outcome>,
@@ -119,7 +119,7 @@ impl<'a> World<'a> {
             crash_draws: chance.draws(Domain::Crash, 0),
             driver_draws: chance.draws(Domain::Driver, 0),
             taps: BTreeMap::new(),
-            intruders: Intruders::default(),
+            logins: Logins::default(),
             over: false,
             ended: None,
         }

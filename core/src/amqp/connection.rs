@@ -220,6 +220,10 @@ impl Broker {
         if number > 0 && peer.stage == Stage::Closing {
             return;
         }
+        if number == 0 && !peer.parked_channels.is_empty() && frame.is_method(connection::Close::ID) {
+            // Its answer says that what was published before is done.
+            return self.park_frame(id, &frame);
+        }
         if number > 0 && peer.is_open() {
             if let Some(channel) = peer.channels.get(&number)
                 && channel.closing
@@ -423,6 +427,23 @@ impl Broker {
         }
     }
 
+    /// The broker ends: the client is told, and not waited for.
+    pub(crate) fn dismiss_amqp(&mut self, id: ConnectionId, text: &'static str) {
+        if self.find_peer(id).is_some_and(Peer::is_open) {
+            let code = ReplyCode::ConnectionForced;
+            let words = code.text(text);
+            let close = connection::Close {
+                reply_code: code.number(),
+                reply_text: words.as_short_str(),
+                class_id: 0,
+                method_id: 0,
+            };
+            self.send(id, &encoded(0, &close));
+        }
+        let reason = self.reason(id, CloseKind::Normal, "", text.into());
+        self.end(id, Ending::Ordered(reason));
+    }
+
     fn end_amqp(&mut self, id: ConnectionId) {
         let reason = self.reason(id, CloseKind::Normal, "", "closed".into());
         self.end(id, Ending::Ordered(reason));
@@ -461,7 +482,10 @@ impl Broker {
     /// What its channels held goes back to its queues; what belongs to the connection goes.
     pub(crate) fn drop_channels(&mut self, id: ConnectionId) {
         let Some(peer) = self.peer_mut(id) else { return };
+        let held = peer.channels.values().filter(|channel| channel.held.is_some()).count();
+        let parked = peer.parked.iter().filter(|frame| frame.is_method(basic::Publish::ID)).count();
         let numbers: Vec<u16> = peer.channels.keys().copied().collect();
+        self.counters.dropped_held += (held + parked) as u64;
         for number in numbers {
             self.end_channel(id, number);
         }

@@ -162,9 +162,8 @@ fn dead(message: &Message, target: &Target, reason: Reason, now: WallTime) -> Co
     let death = Death { target, reason, time: now.0 / 1000, exchange, key: &key };
     let mut properties = bridge::properties(message);
     if message.origin != Origin::Amqp {
-        // What it had to live, or what is left of that.
-        let since = if reason == Reason::Expired { message.published_at } else { now };
-        properties = presenting::with_expiration(properties, message, since);
+        // What it had to live.
+        properties = presenting::with_expiration(properties, message, message.published_at);
     }
     death.content(&properties, message.body_shared())
 }
@@ -187,10 +186,8 @@ impl Death<'_> {
         if self.target.key.is_some() {
             headers.remove(ShortStr::literal("CC"));
         }
-        let mut builder = properties.edit().set_headers(headers);
-        if self.reason == Reason::Expired {
-            builder = builder.remove(Property::Expiration);
-        }
+        // Whatever the reason, it would die again where it is to be looked at.
+        let builder = properties.edit().set_headers(headers).remove(Property::Expiration);
         let key = self.target.key.as_deref().unwrap_or(self.key);
         let exchange = ShortStr::new(self.target.exchange.as_bytes()).unwrap_or_default();
         let key = ShortStr::new(key).unwrap_or_default();
@@ -235,7 +232,7 @@ impl Death<'_> {
         entry.set(name("time"), Value::Timestamp(self.time));
         entry.set(name("exchange"), Value::text(self.exchange));
         entry.set(name("routing-keys"), Value::Array(keys));
-        if let Some(expiration) = properties.expiration().filter(|_| self.reason == Reason::Expired) {
+        if let Some(expiration) = properties.expiration() {
             entry.set(name("original-expiration"), Value::LongString(expiration.as_bytes().into()));
         }
         entry

@@ -45,7 +45,7 @@ impl Broker {
             None => {
                 check_new_name("exchange", name)?;
                 let spec = exchange_spec(declare)?;
-                self.check_disk()?;
+                self.check_disk(spec.durable)?;
                 // Its queue first: without it the exchange would not delay.
                 if spec.delays {
                     self.add_delay_queue(vhost, name, spec.durable);
@@ -203,9 +203,10 @@ impl Broker {
         if bound {
             return Ok(changed);
         }
-        self.check_disk()?;
         let vhost = self.state.vhosts[vhost].name.clone();
-        Ok(self.commit(Record::Topology(Topology::Bound { vhost, to, binding })))
+        let bound = Record::Topology(Topology::Bound { vhost, to, binding });
+        self.check_disk(bound.is_durable(&self.state))?;
+        Ok(self.commit(bound))
     }
 
     fn unbind(
@@ -333,7 +334,7 @@ impl Broker {
                 "invalid property for a quorum queue: it must be durable, not exclusive, not auto-delete";
             return Err(about_queue(name, why));
         }
-        self.check_disk()?;
+        self.check_disk(declare.durable && !declare.exclusive)?;
         let spec = QueueSpec {
             durable: declare.durable,
             exclusive: declare.exclusive,
@@ -383,9 +384,10 @@ impl Broker {
         format!("amq.gen-{:016x}-{name}", self.seed.client_id_key())
     }
 
-    /// What would have to be recorded is refused while the last of the disk's space is needed for acknowledgements.
-    fn check_disk(&self) -> Result<(), Fault> {
-        match self.log.is_nearly_out_of_reserve() {
+    /// What would have to be recorded is refused on a full disk: what space is left is for acknowledgements, and for what makes
+    /// room.
+    fn check_disk(&self, durable: bool) -> Result<(), Fault> {
+        match durable && self.log.is_full() {
             true => Err(Fault { hard: false, ..Fault::new(ReplyCode::ResourceError, "the disk is full") }),
             false => Ok(()),
         }
@@ -427,7 +429,8 @@ fn exchange_spec(declare: &exchange::Declare<'_>) -> Result<ExchangeSpec, Fault>
         }
     };
     let Some(kind) = kind else {
-        return Err(Fault::new(ReplyCode::CommandInvalid, format!("unknown exchange type '{kind_name}'")));
+        let unknown = delayed.unwrap_or(kind_name);
+        return Err(Fault::new(ReplyCode::CommandInvalid, format!("unknown exchange type '{unknown}'")));
     };
     Ok(ExchangeSpec {
         kind,

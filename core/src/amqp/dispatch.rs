@@ -4,7 +4,7 @@ use super::channel::Channel;
 use super::fault::Fault;
 use super::transaction::Transaction;
 use super::wire::method::{MethodId, access, basic, channel, confirm, tx};
-use super::wire::{Frame, FrameKind, Method, ReplyCode};
+use super::wire::{Frame, Method, ReplyCode};
 use crate::broker::Broker;
 use crate::ids::{ConnectionId, Lsn};
 use crate::output::{CloseKind, CloseReason};
@@ -174,8 +174,7 @@ impl Broker {
 
     /// Whether the frame need not wait behind what is parked of its channel: what settles makes room.
     pub(super) fn passes_parked(&self, frame: &Frame) -> bool {
-        let settles = [basic::Ack::ID, basic::Nack::ID, basic::Reject::ID];
-        frame.kind == FrameKind::Method && settles.iter().any(|id| frame.payload.starts_with(&id.to_bytes()))
+        [basic::Ack::ID, basic::Nack::ID, basic::Reject::ID].iter().any(|id| frame.is_method(*id))
     }
 
     /// Keeps a frame until what was parked before it has gone on.

@@ -28,6 +28,7 @@ impl Broker {
         };
         self.drop_channels(id);
         let Some(mut connection) = self.connections.remove(&id) else { return };
+        self.counters.dropped_held += connection.parked_at_most_once as u64;
         if connection.send.has_pending() {
             self.outbox.push(Output::Send { connection: id, chunks: connection.send.take() });
         }

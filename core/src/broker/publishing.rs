@@ -135,6 +135,8 @@ pub(crate) struct Hearer {
     pub retain: bool,
     /// The identifier of the one subscription that it gets it by, 0 for one without; none: all that match count.
     pub only: Option<u32>,
+    /// It published the message itself: subscriptions with No Local do not count.
+    pub own: bool,
 }
 
 /// A QoS 0 message on its way to many.
@@ -228,8 +230,8 @@ impl Broker {
     fn route(&mut self, publishing: &Publishing<'_>) -> Result<Route, &'static str> {
         let mut found = core::mem::take(&mut self.subscribers);
         found.clear();
+        let publisher = publishing.connection.and_then(|id| self.connections.get(&id)?.session());
         if let Some(topic) = publishing.topic {
-            let publisher = publishing.connection.and_then(|id| self.connections.get(&id)?.session());
             self.state.vhosts[publishing.vhost].subscriptions.find(topic, publisher, &mut found);
         }
         let recipients = Vec::with_capacity(publishing.queues.len());
@@ -243,7 +245,8 @@ impl Broker {
             // [MQTT-3.8.4-6]: the lower of the publisher's and the subscription's.
             let qos = publishing.qos.min(*qos);
             if qos == QoS::AtMostOnce {
-                route.at_most_once.push(Hearer { session: *session, retain, only: None });
+                let own = publisher == Some(*session);
+                route.at_most_once.push(Hearer { session: *session, retain, only: None, own });
                 continue;
             }
             let delivery = Delivery::to_subscriber(qos, retain, publishing.expires());
@@ -308,7 +311,7 @@ impl Broker {
                 self.end_turn(group.session, &member);
                 let retain = as_published(&member);
                 let only = Some(member.subscription.identifier);
-                route.at_most_once.push(Hearer { session: member.session, retain, only });
+                route.at_most_once.push(Hearer { session: member.session, retain, only, own: false });
             }
             return Ok(());
         }
@@ -368,7 +371,8 @@ impl Broker {
         route.recipients.push(Recipient { queue: session.queue, position, delivery, durable, group });
         route.sessions.push(id);
         if let Some(topic) = publishing.topic.filter(|_| session.identified > 0 && group.is_none()) {
-            let identifiers = self.identifiers_of(id, topic);
+            let publisher = publishing.connection.and_then(|id| self.connections.get(&id)?.session());
+            let identifiers = self.identifiers_of(id, topic, publisher == Some(id));
             route.identifiers.extend((!identifiers.is_empty()).then_some((session.queue, identifiers)));
         }
         Ok(())
@@ -523,14 +527,14 @@ impl Broker {
         shared: impl FnOnce() -> Bytes,
     ) {
         self.pieces += 1;
-        let Hearer { session, retain, only } = *hearer;
+        let Hearer { session, retain, only, own } = *hearer;
         let Some(attachment) = self.attachments.get(&session) else { return };
         let (id, queue) = (attachment.connection, attachment.queue);
         let identifiers = match only {
             _ if self.connections[&id].terms().is_none() => Vec::new(),
             Some(0) => Vec::new(),
             Some(identifier) => Vec::from([identifier]),
-            None => self.identifiers_of(session, message.topic),
+            None => self.identifiers_of(session, message.topic, own),
         };
         let connection = self.connections.get_mut(&id).expect("an attachment has a connection");
         if !connection.client.as_ref().is_some_and(|client| client.accepted) {
@@ -558,11 +562,11 @@ impl Broker {
         self.list(id);
     }
 
-    /// The identifiers of the session's subscriptions that match. [MQTT-3.3.4-3..5]
-    pub(crate) fn identifiers_of(&self, id: SessionId, topic: &str) -> Vec<u32> {
+    /// The identifiers of the session's subscriptions that match; whether the message is its `own`. [MQTT-3.3.4-3..5]
+    pub(crate) fn identifiers_of(&self, id: SessionId, topic: &str, own: bool) -> Vec<u32> {
         let mut found = Vec::new();
         if let Some(session) = self.state.session(id).filter(|session| session.identified > 0) {
-            self.state.vhosts[session.vhost].subscriptions.identifiers(topic, id, &mut found);
+            self.state.vhosts[session.vhost].subscriptions.identifiers(topic, id, own, &mut found);
         }
         found
     }

@@ -1,16 +1,16 @@
 //! Room: on the disk, in memory, in the log's buffer. Without it publishers are held; everybody else goes on.
 
 use super::{Broker, Work};
+use crate::durable::owner::Owner;
 use crate::event::Event;
 use crate::ids::SessionId;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Bytes of records on their way to the disk, above which publishers are held.
 const UNWRITTEN_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Clients looked at for the one whose queue fills the memory.
-const CLIENTS_LOOKED_AT: usize = 100_000;
+/// Sessions, and as many declared queues, looked at for the one that fills the memory.
+const QUEUES_LOOKED_AT: usize = 100_000;
 
 impl Broker {
     /// Whether what has to be recorded has to wait.
@@ -55,13 +55,28 @@ impl Broker {
         }
     }
 
-    /// The client whose queue holds most bytes, with its messages; of so many clients as may be looked at at once.
-    fn largest_queue(&self) -> Option<(String, u64)> {
-        let queue =
-            |id: &SessionId| self.state.session(*id).and_then(|session| self.state.queue(session.queue));
-        let queues = self.state.clients.iter().take(CLIENTS_LOOKED_AT);
-        let largest =
-            queues.filter_map(|(key, id)| Some((key, queue(id)?))).max_by_key(|(_, queue)| queue.bytes());
-        largest.map(|(key, queue)| (String::from(key.name()), queue.len() as u64))
+    /// Whose queue holds most bytes, with its messages; of so many as may be looked at at once.
+    fn largest_queue(&self) -> Option<(Owner, u64)> {
+        let of_session = |id: &SessionId| {
+            let queue = self.state.session(*id).and_then(|session| self.state.queue(session.queue))?;
+            Some((queue.bytes(), queue.len() as u64))
+        };
+        let sessions = self.state.clients.iter().take(QUEUES_LOOKED_AT);
+        let session =
+            sessions.filter_map(|(key, id)| Some((of_session(id)?, key))).max_by_key(|(size, _)| *size);
+        let declared = self.state.vhosts.iter().flat_map(|vhost| vhost.queues.values());
+        let declared = declared.take(QUEUES_LOOKED_AT);
+        let declared =
+            declared.map(|id| (self.state.message_bytes(*id), self.state.message_count(*id), *id)).max();
+        let (session_bytes, declared_bytes) =
+            (session.map_or(0, |((bytes, _), _)| bytes), declared.map_or(0, |(bytes, ..)| bytes));
+        if declared_bytes > session_bytes {
+            let (_, count, id) = declared?;
+            let its = self.state.declared(id)?;
+            let vhost = self.state.vhosts[its.vhost].name.clone();
+            return Some((Owner::Declared { vhost, name: (&*its.name).into() }, count));
+        }
+        let ((_, count), key) = session.filter(|_| session_bytes > 0)?;
+        Some((Owner::Session(key.clone()), count))
     }
 }

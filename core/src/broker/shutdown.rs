@@ -39,8 +39,13 @@ impl Broker {
         let mut open: Vec<ConnectionId> = self.connections.keys().copied().collect();
         open.sort_unstable();
         for id in open {
-            let text = "the broker shuts down".into();
-            self.dismiss(id, ReasonCode::ServerShuttingDown, CloseKind::Normal, "", text);
+            let text = "the broker shuts down";
+            match self.connections[&id].amqp {
+                Some(_) => self.dismiss_amqp(id, text),
+                None => {
+                    self.dismiss(id, ReasonCode::ServerShuttingDown, CloseKind::Normal, "", text.into());
+                }
+            }
         }
     }
 }

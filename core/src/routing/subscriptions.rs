@@ -131,11 +131,13 @@ impl Subscriptions {
         }
     }
 
-    /// Appends the identifiers of the session's subscriptions that match `topic`, in ascending order. [MQTT-3.3.4-4]
-    pub fn identifiers(&self, topic: &str, session: SessionId, found: &mut Vec<u32>) {
+    /// Appends the identifiers of the session's subscriptions that match `topic`, in ascending order; of its `own` message
+    /// without those with No Local. [MQTT-3.3.4-4], [MQTT-3.8.3-3]
+    pub fn identifiers(&self, topic: &str, session: SessionId, own: bool, found: &mut Vec<u32>) {
         self.walk_all(topic, &mut |list| {
             if let Ok(at) = list.binary_search_by_key(&session, |subscriber| subscriber.session) {
-                found.extend(Some(list[at].identifier).filter(|identifier| *identifier > 0));
+                let Subscriber { identifier, no_local, .. } = list[at];
+                found.extend(Some(identifier).filter(|_| identifier > 0 && !(own && no_local)));
             }
         });
         found.sort_unstable(); // one that stands for several subscriptions comes as often (§3.3.4)

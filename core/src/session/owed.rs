@@ -43,7 +43,7 @@ impl Broker {
                 let topic = content.topic();
                 let outgoing = Outgoing::of(&content, &topic);
                 if !outgoing.has_expired(self.now.wall) {
-                    let hearer = Hearer { session: id, retain: true, only: Some(identifier) };
+                    let hearer = Hearer { session: id, retain: true, only: Some(identifier), own: false };
                     self.deliver_at_most_once(&hearer, &outgoing, || content.body_shared());
                 }
             } else {

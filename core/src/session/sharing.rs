@@ -297,8 +297,12 @@ impl Broker {
             let topic = message.topic();
             let outgoing = Outgoing::of(&message, &topic);
             if !outgoing.has_expired(self.now.wall) {
-                let hearer =
-                    Hearer { session: member.session, retain, only: Some(member.subscription.identifier) };
+                let hearer = Hearer {
+                    session: member.session,
+                    retain,
+                    only: Some(member.subscription.identifier),
+                    own: false,
+                };
                 self.deliver_at_most_once(&hearer, &outgoing, || message.body_shared());
             }
         } else if !self.fetches.is_unreadable(entry.message) {

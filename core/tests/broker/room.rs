@@ -5,6 +5,8 @@ use crate::support::packets::*;
 use crate::support::{Run, recover, settings};
 use mqttbytes::v4::{LastWill, Packet};
 use vowmq_core::Purpose;
+use vowmq_core::durable::owner::Owner;
+use vowmq_core::durable::record::ClientKey;
 use vowmq_core::event::Event;
 
 const SEGMENT: u64 = 64 * 1024;
@@ -114,7 +116,8 @@ fn full_memory_holds_publishers_until_consumers_catch_up() {
     let (publisher, _) = accepted(&mut run, "pub", true);
     let stored = fill(&mut run, publisher, 1);
     assert_eq!(stored, 20);
-    let largest = Some(("sub".to_owned(), 20));
+    let key = ClientKey { vhost: "/".into(), client: "sub".into() };
+    let largest = Some((Owner::Session(key), 20));
     assert!(run.events.contains(&Event::MemoryFull { largest }), "the operator learns who fills it");
     let got = messages(&mut run, subscriber);
     got.iter().for_each(|got| run.send(subscriber, &puback(got.packet_id)));

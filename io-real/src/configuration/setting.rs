@@ -180,7 +180,7 @@ pub(super) static SETTINGS: &[Setting] = &[
     setting(
         "limits.session_expiry",
         Place::Millis(|c| &mut c.settings.limits.session_expiry_ms),
-        "Time until a durable session whose client stays away is removed; 0: never.",
+        "Time until a durable session of MQTT 3.1.1 whose client stays away is removed; 0: never. Clients of MQTT 5 say it themselves.",
     ),
     setting(
         "limits.retained",

@@ -41,6 +41,9 @@ pub(super) struct Client {
     pub(super) left: u64,
 }
 
+/// The reply code of a broker that ends (§1.8.3.13).
+const CONNECTION_FORCED: u16 = 320;
+
 /// What it does.
 pub(super) enum Role {
     Publisher {
@@ -234,6 +237,8 @@ impl Client {
                 self.out.push(AMQPFrame::Method(CHANNEL, AMQPClass::Channel(open)));
             }
             M::Blocked(_) | M::Unblocked(_) => {}
+            // The broker ends; the end of the connection follows.
+            M::Close(close) if close.reply_code == CONNECTION_FORCED => {}
             other => return Err(format!("{other:?}")),
         }
         Ok(())

@@ -32,7 +32,7 @@ impl World<'_> {
             FaultKind::Shutdown => {
                 if matches!(self.process, Process::Serving(_)) {
                     self.effects.count("shutdown");
-                    self.stopping = true;
+                    (self.stopping, self.model.stopping) = (true, true);
                     self.feed(Input::ShutdownRequested);
                 }
             }

@@ -154,6 +154,8 @@ pub(super) struct Model<'a> {
     transactions: BTreeMap<u64, Transaction>,
     next_transaction: u64,
     crashes: u64,
+    /// The broker was asked to end: it may dismiss everybody.
+    pub(super) stopping: bool,
     now_us: u64,
     violation: Option<Violation>,
     pub(super) deliveries: u64,
@@ -180,6 +182,7 @@ impl<'a> Model<'a> {
             transactions: BTreeMap::new(),
             next_transaction: 0,
             crashes: 0,
+            stopping: false,
             now_us: 0,
             violation: None,
             deliveries: 0,
@@ -550,6 +553,7 @@ impl<'a> Model<'a> {
     /// The broker is gone.
     pub(super) fn crashed(&mut self) {
         self.crashes += 1;
+        self.stopping = false;
         let links: Vec<u64> = self.links.keys().copied().collect();
         links.into_iter().for_each(|link| self.ended(link));
         for (plan, copies) in self.plans.iter().zip(&mut self.copies) {

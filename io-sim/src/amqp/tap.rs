@@ -8,7 +8,7 @@ use super::wire::Decoder;
 use super::world::{how, key_of};
 use crate::outcome::Checker;
 use amq_protocol::frame::AMQPFrame;
-use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, channel, tx};
+use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, channel, connection, tx};
 use amq_protocol::types::AMQPValue;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -168,6 +168,12 @@ impl Line {
             AMQPFrame::Method(_, AMQPClass::Tx(tx::AMQPMethod::CommitOk(_))) => model.committed(link),
             AMQPFrame::Method(_, AMQPClass::Channel(channel::AMQPMethod::Close(_))) => {
                 model.channel_closed(link)
+            }
+            AMQPFrame::Method(_, AMQPClass::Connection(connection::AMQPMethod::Close(close)))
+                if !model.stopping =>
+            {
+                let text = format!("a connection is closed for nothing: {}", close.reply_text);
+                model.fail(Checker::Protocol, format!("connection {link}"), text)
             }
             AMQPFrame::Header(_, header) => {
                 if let Some((_, content)) = &mut self.deliver {

@@ -29,8 +29,16 @@ pub(super) struct Group {
     holders: BTreeMap<MessageKey, Vec<Holder>>,
     /// Messages whose acknowledgement by a member is on the disk.
     settled: BTreeSet<MessageKey>,
-    /// Memberships of sessions that have ended, and until when they may have counted.
-    former: Vec<(u64, Subscription)>,
+    /// Memberships of sessions that have ended.
+    former: Vec<Former>,
+}
+
+/// What a client was to the group with a session that has ended.
+struct Former {
+    client: usize,
+    /// Until when it may have counted.
+    until: u64,
+    membership: Subscription,
 }
 
 /// A member that received a message, once.
@@ -72,8 +80,8 @@ impl Model {
         let Group { filter, former, .. } = &self.groups[group];
         let filter = *filter;
         let (mut possible, mut least) = (0, 0);
-        for (_, membership) in former.iter().filter(|(until, _)| *until >= sent) {
-            possible |= membership.possible_since(sent);
+        for former in former.iter().filter(|former| former.until >= sent) {
+            possible |= former.membership.possible_since(sent);
         }
         for (client, state) in self.clients.iter().enumerate() {
             let subscription = &state.subscriptions[filter];
@@ -91,7 +99,7 @@ impl Model {
         for group in &mut self.groups {
             let membership = &self.clients[client].subscriptions[group.filter];
             if membership.was_ever_possible() {
-                group.former.push((self.now, membership.clone()));
+                group.former.push(Former { client, until: self.now, membership: membership.clone() });
             }
         }
     }
@@ -213,7 +221,9 @@ impl Model {
         let missing = |group: &usize| {
             let members = (0..self.clients.len())
                 .filter(|client| self.group_of(*client, message.topic) == Some(*group));
-            let queues = members.fold(0, |queues, client| queues | 1 << client);
+            // It may have come from the queue of a session that has ended since.
+            let former = self.groups[*group].former.iter().map(|former| former.client);
+            let queues = members.chain(former).fold(0, |queues, client| queues | 1 << client);
             self.group_needs(*group, key)
                 && message.queued & queues == 0
                 && message.queued_in_groups & 1 << *group == 0

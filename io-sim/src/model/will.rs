@@ -17,6 +17,8 @@ pub(super) struct Attempt {
     goodbye: bool,
     over: bool,
     ended: Option<(u64, Ending)>,
+    /// It may have ended since then, unheard of.
+    ended_since: u64,
     /// Its session must have been gone when its CONNECT was written.
     found_expired: bool,
     /// Its session began anew with it, and ends with it.
@@ -84,6 +86,7 @@ impl Model {
             goodbye,
             over,
             ended,
+            ended_since: 0,
             found_expired,
             clean,
             delay_ms,
@@ -110,7 +113,7 @@ impl Model {
         for number in begun.unwrap_or(0).max(self.clients[client].began).min(attempt)..attempt {
             let left = &self.clients[client].attempts[number];
             let Some(ended) = left.ended().filter(|_| left.delay_ms > 0) else { continue };
-            let passed = self.wall.most(ended, self.now) - self.wall.least(ended, self.now);
+            let passed = self.wall.most(ended, self.now) - self.wall.least(left.ended_since, self.now);
             if passed + 1 < left.delay_ms {
                 self.clients[client].attempts[number].cancelled = true;
             }
@@ -140,9 +143,11 @@ impl Model {
     /// The broker was told, or said, that the connection is over.
     pub(crate) fn attempt_ended(&mut self, client: usize, attempt: usize, ending: Ending) {
         let now = self.now;
+        // It is heard of later than it was where the process has paused.
+        let since = self.unheard_since.unwrap_or(now);
         self.presence_ended(client, attempt);
-        if let Some(attempt) = self.clients[client].attempts.get_mut(attempt) {
-            attempt.ended.get_or_insert((now, ending));
+        if let Some(attempt) = self.clients[client].attempts.get_mut(attempt).filter(|a| a.ended.is_none()) {
+            (attempt.ended, attempt.ended_since) = (Some((now, ending)), since);
         }
         let attempts = &self.clients[client].attempts;
         if attempts.get(attempt).is_some_and(|attempt| attempt.clean) {
@@ -194,7 +199,7 @@ impl Model {
         let state = &self.clients[client];
         let attempt = &state.attempts[number];
         let Some(ended) = attempt.ended().filter(|_| attempt.delay_ms > 0) else { return false };
-        let passed = self.wall.most(ended, self.now) - self.wall.least(ended, self.now) + 1;
+        let passed = self.wall.most(ended, self.now) - self.wall.least(attempt.ended_since, self.now) + 1;
         let begun_anew = state.began > number || state.attempts[number + 1..].iter().any(|later| later.clean);
         let expired = self.stays_at_least_ms(client).is_some_and(|least_ms| passed >= least_ms);
         passed < attempt.delay_ms && !begun_anew && !expired

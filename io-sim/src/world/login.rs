@@ -7,6 +7,7 @@ use crate::codec::{self, Connect, Packet, Terms};
 use crate::happening::Happening;
 use crate::outcome::Checker;
 use bytes::{Bytes, BytesMut};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use vowmq_core::access::{Access, Credentials, Verdict};
 use vowmq_core::ids::{ConnectionId, ListenerId};
@@ -18,13 +19,16 @@ const LATENCY_MAX_US: u64 = 5_000;
 /// Connections of intruders have numbers from here on.
 const FIRST_INTRUDER: u64 = 1 << 48;
 
-/// Those who connect without a password that is right.
+/// Those who connect without a password that is right, and who is answered when.
 #[derive(Default)]
-pub(super) struct Intruders {
+pub(super) struct Logins {
     count: u64,
+    /// By user: when the driver answers what it was asked last. It answers one user in the order of the questions: else a
+    /// connection that its client has given up long ago could take over a later one.
+    answered: BTreeMap<String, u64>,
 }
 
-impl Intruders {
+impl Logins {
     pub(super) fn is_one(&self, id: ConnectionId) -> bool {
         id.0 >= FIRST_INTRUDER
     }
@@ -38,14 +42,19 @@ impl Intruders {
 impl World<'_> {
     /// The broker asks whether a client is who it says.
     pub(super) fn verify(&mut self, connection: ConnectionId, credentials: &Credentials) {
-        let right = match credentials {
-            Credentials::Password { user, password } => *password == client::password(user).into_bytes(),
-            Credentials::Step { .. } => false,
+        let (user, right) = match credentials {
+            Credentials::Password { user, password } => {
+                (user.as_str(), *password == client::password(user).into_bytes())
+            }
+            Credentials::Step { .. } => ("", false),
         };
         let latency = self.chance.draws(Domain::Login, connection.0).below(LATENCY_MAX_US);
+        let answered = self.logins.answered.entry(user.to_owned()).or_default();
+        *answered = (self.schedule.now_us() + latency).max(*answered);
+        let at = *answered;
         let epoch = self.process.epoch;
         self.trace.line("broker", &[connection.0], || format!("asks who is at connection {connection}"));
-        self.schedule.add(self.now() + latency, Happening::Verified { epoch, connection, right });
+        self.schedule.add(at, Happening::Verified { epoch, connection, right });
     }
 
     pub(super) fn verified(&mut self, epoch: u64, connection: ConnectionId, right: bool) {
@@ -65,7 +74,7 @@ impl World<'_> {
             return;
         }
         self.effects.count("intruder");
-        let id = self.intruders.next();
+        let id = self.logins.next();
         let program = &self.scenario.clients[client];
         let connect = Connect {
             version: program.version(),

@@ -343,7 +343,7 @@ impl World<'_> {
     }
 
     fn send(&mut self, id: ConnectionId, chunks: Vec<Bytes>) {
-        if self.intruders.is_one(id) {
+        if self.logins.is_one(id) {
             return self.answers_intruder(id, &chunks.concat());
         }
         let length: usize = chunks.iter().map(Bytes::len).sum();
@@ -392,7 +392,7 @@ impl World<'_> {
                     format!("a limit closes it: {reason}"),
                 );
             }
-            CloseKind::Unauthorized if !self.intruders.is_one(id) => {
+            CloseKind::Unauthorized if !self.logins.is_one(id) => {
                 self.model.fail(
                     Checker::Protocol,
                     format!("connection {id}"),

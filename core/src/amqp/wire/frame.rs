@@ -99,6 +99,13 @@ pub struct Frame {
     pub payload: Bytes,
 }
 
+impl Frame {
+    /// Whether it carries this method.
+    pub fn is_method(&self, method: MethodId) -> bool {
+        self.kind == FrameKind::Method && self.payload.starts_with(&method.to_bytes())
+    }
+}
+
 /// What the beginning of a stream holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Framed {

@@ -18,7 +18,7 @@ use crate::durable::record::{Checkpoint, Image, Record};
 use crate::durable::state::image::{Cursor, ImageKey, Spot};
 use crate::durable::usage::Usage;
 use crate::event::Event;
-use crate::ids::SegmentNumber;
+use crate::ids::{Lsn, SegmentNumber};
 use crate::marks::reached;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -152,6 +152,12 @@ impl Broker {
         leaving: BTreeSet<SegmentNumber>,
     ) -> Step {
         if cursor == Cursor::End && listing.gathering.is_empty() {
+            if listing.written.is_empty() && self.log.checkpoint_begin().is_none() {
+                // There is nothing to image, and nothing was written since it was begun: it begins with this.
+                let lsn = self.append_listing(&mut listing, Vec::new());
+                self.upkeep.checkpoint.phase = Phase::Listing { cursor, listing, leaving };
+                return Step::Added(lsn);
+            }
             return self.append_completion(listing, leaving);
         }
         let (spots, cursor) = self.state.next_spots(cursor, self.spots_of_a_step());
@@ -168,13 +174,17 @@ impl Broker {
         let end = cursor == Cursor::End;
         while listing.gathering.len() >= full || (end && !listing.gathering.is_empty()) {
             let rest = listing.gathering.split_off(listing.gathering.len().min(full));
-            let record = Record::Listing(core::mem::replace(&mut listing.gathering, rest));
-            let placed = Placed::Listing(listing.written.len());
-            last = Some(self.log.append(self.now, &record, Some(placed), &self.settings));
-            listing.written.push(None);
+            let places = core::mem::replace(&mut listing.gathering, rest);
+            last = Some(self.append_listing(&mut listing, places));
         }
         self.upkeep.checkpoint.phase = Phase::Listing { cursor, listing, leaving };
         last.map_or(Step::More, Step::Added)
+    }
+
+    fn append_listing(&mut self, listing: &mut Listing, places: Vec<Place>) -> Lsn {
+        let placed = Placed::Listing(listing.written.len());
+        listing.written.push(None);
+        self.log.append(self.now, &Record::Listing(places), Some(placed), &self.settings)
     }
 
     /// The listings are on disk, and so is every record that a freed segment depends on: they all stand before the
@@ -218,7 +228,7 @@ impl Broker {
         self.upkeep.compaction.emptied(&leaving, &freed);
         self.upkeep.freed.extend(&freed);
         self.free_segments();
-        self.rest_if_in_vain();
+        self.rest_if_in_vain(leaving.is_empty() && !freed.is_empty());
         self.event(|| Event::CheckpointComplete { segment, freed: freed.len() as u64 });
     }
 }

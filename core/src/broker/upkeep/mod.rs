@@ -137,11 +137,12 @@ impl Broker {
         }
     }
 
-    /// A checkpoint is complete: was it worth its space?
-    fn rest_if_in_vain(&mut self) {
+    /// A checkpoint is complete: was it worth its space? It was if it freed segments and nothing had been moved for that: as
+    /// many may have been written in the meantime.
+    fn rest_if_in_vain(&mut self, freed_without_moving: bool) {
         let used = self.log.used_bytes();
         let before = core::mem::replace(&mut self.upkeep.used_after_last, used);
-        if used < before {
+        if used < before || freed_without_moving {
             (self.upkeep.rest, self.upkeep.rests) = (None, 0);
             return;
         }
@@ -190,9 +191,12 @@ impl Broker {
             0 => self.log.segment_bytes(),
             bytes => bytes,
         };
-        // On a full disk only what brings space back is worth its own.
-        (since >= every && !self.log.is_full())
-            || (!more && self.is_crowded_without(0) && self.would_free_a_segment())
+        if self.log.is_full() {
+            // Only what brings space back is worth its own, and that as soon as there is some to be had: later there may be none
+            // to write it with.
+            return self.upkeep.rest.is_none() && self.would_free_a_segment();
+        }
+        since >= every || (!more && self.is_crowded_without(0) && self.would_free_a_segment())
     }
 
     /// The segment whose messages are to be moved before a checkpoint frees what was emptied.

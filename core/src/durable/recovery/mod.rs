@@ -39,6 +39,7 @@ use crate::output::{DiskRequest, Output};
 use crate::time::Now;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use chain::{Chain, Follow, Scan};
 use reader::{Reader, Wanted};
@@ -152,6 +153,8 @@ enum Open {
     /// The directory entry of the segment's new name.
     Named,
     Reserve,
+    /// There is no space for the segment, for this reason: what was reserved of it goes.
+    GivenBack(String),
     Header,
     Directory,
     /// Unused segments that go, and the one that is going.

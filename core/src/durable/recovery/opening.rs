@@ -76,10 +76,18 @@ impl Recovery {
         open: Open,
         result: Result<DiskReply, DiskError>,
     ) -> Result<Step, Refusal> {
-        if let Err(error) = result {
-            return Err(Refusal::DiskFailed { doing: "opening a new log segment", error: error.message });
-        }
         let segment = opening.segment;
+        let failed = |error| Refusal::DiskFailed { doing: "opening a new log segment", error };
+        let open = match (open, result) {
+            (Open::GivenBack(error), _) => return Err(failed(error)),
+            (Open::Reserve, Err(error)) => {
+                // Else every attempt would leave a file behind, and take what little space there is.
+                self.outbox.disk(DiskRequest::Remove { segment });
+                return Ok(Step::Open(opening, Open::GivenBack(error.message)));
+            }
+            (_, Err(error)) => return Err(failed(error.message)),
+            (open, Ok(_)) => open,
+        };
         let next = match open {
             Open::Create => {
                 self.outbox.disk(DiskRequest::Reserve { segment, length: self.settings.segment_bytes });
@@ -91,6 +99,7 @@ impl Recovery {
                 self.outbox.disk(DiskRequest::SyncDirectory);
                 Open::Named
             }
+            Open::GivenBack(error) => return Err(failed(error)),
             Open::Reserve | Open::Named => return Ok(self.write_header(now, opening)),
             Open::Header => {
                 self.outbox.disk(DiskRequest::SyncDirectory);
