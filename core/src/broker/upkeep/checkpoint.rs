@@ -85,7 +85,8 @@ impl Broker {
     pub(super) fn begin_checkpoint(&mut self) {
         reached!("checkpoint begun");
         self.log.begin_checkpoint();
-        let leaving = self.upkeep.compaction.leaving();
+        let mut leaving = self.upkeep.compaction.leaving();
+        leaving.extend(self.log.segments().filter(|segment| self.goes_when_full(*segment)));
         self.upkeep.checkpoint.phase = Phase::Images { cursor: Cursor::START, leaving };
     }
 

@@ -194,7 +194,7 @@ impl Broker {
         if self.log.is_full() {
             // Only what brings space back is worth its own, and that as soon as there is some to be had: later there may be none
             // to write it with.
-            return self.upkeep.rest.is_none() && self.would_free_a_segment();
+            return self.would_free_a_segment();
         }
         since >= every || (!more && self.is_crowded_without(0) && self.would_free_a_segment())
     }
@@ -229,11 +229,19 @@ impl Broker {
         let moved = |segment| self.upkeep.compaction.moves_images_of(segment);
         let needed = |segment| {
             self.state.messages.usage().of(segment) > 0
-                || (self.upkeep.image_bytes(segment) > 0 && !moved(segment))
+                || (self.upkeep.image_bytes(segment) > 0 && !moved(segment) && !self.goes_when_full(segment))
         };
         let going = &self.upkeep.freed;
         let mut before = self.log.segments().filter(|segment| *segment < self.log.segment());
         before.any(|segment| !needed(segment) && !going.contains(&segment))
+    }
+
+    /// Whether a checkpoint on a full disk moves the images of the segment: there is little of them, and nothing else.
+    fn goes_when_full(&self, segment: SegmentNumber) -> bool {
+        self.log.is_full()
+            && segment < self.log.segment()
+            && self.state.messages.usage().of(segment) == 0
+            && self.upkeep.image_bytes(segment) <= self.log.segment_bytes() / FEW_IMAGES
     }
 
     /// Frees what the last checkpoint freed, once recovery will find that checkpoint.
@@ -254,6 +262,9 @@ impl Broker {
         self.free_segments();
     }
 }
+
+/// Images that take no more than this part of a segment are few.
+const FEW_IMAGES: u64 = 16;
 
 /// Segments that are emptied before a checkpoint frees them, at the most.
 const EMPTIED_MAX: usize = 4;
