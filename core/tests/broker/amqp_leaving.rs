@@ -218,3 +218,25 @@ fn an_exchange_delays_whatever_way_a_message_came_to_it() {
         }
     }
 }
+
+#[test]
+fn a_dead_letter_does_not_expire_again() {
+    // Broken: what is put aside to be looked at is gone before anybody looks.
+    let mut run = Run::new();
+    let client = opened(&mut run);
+    declare_work(&mut run, client, &[("x-max-length", number(1))]);
+    let short = persistent().with_expiration("1000".into());
+    publish(&mut run, client, "", "work", b"too many", &short);
+    publish(&mut run, client, "", "work", b"rejected", &short);
+    let got = get(&mut run, client, "work", false).expect("there is one");
+    assert_eq!(got.body, b"rejected");
+    send(&mut run, client, 1, method!(Basic::basic::Reject { delivery_tag: 1, requeue: false }));
+    run.pass_ms(5000);
+    for body in ["too many", "rejected"] {
+        let dead = get(&mut run, client, "dead", true).expect("it stays");
+        assert_eq!((&dead.body[..], dead.properties.expiration()), (body.as_bytes(), &None));
+        let before = deaths(&dead).pop();
+        let Some(AMQPValue::FieldTable(death)) = before else { panic!("expected a death, got {before:?}") };
+        assert_eq!(death.inner().get("original-expiration"), Some(&text("1000")));
+    }
+}

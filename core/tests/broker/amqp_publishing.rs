@@ -3,8 +3,9 @@
 use crate::support::Run;
 use crate::support::amqp::*;
 use crate::support::packets;
-use amq_protocol::protocol::{AMQPClass, basic, queue};
+use amq_protocol::protocol::{AMQPClass, basic, connection, queue};
 use amq_protocol::types::AMQPValue;
+use vowmq_core::input::Input;
 
 fn mandatory(exchange: &str, key: &str) -> AMQPClass {
     method!(Basic::basic::Publish { exchange: exchange.into(), routing_key: key.into(), mandatory: true })
@@ -129,4 +130,19 @@ fn copies_are_named_by_a_list() {
     headers.insert("CC".into(), text("q"));
     publish(&mut run, client, "", "q", b"x", &persistent().with_headers(headers));
     assert_eq!(channel_fault(&mut run, client).0, 406);
+}
+
+#[test]
+fn amqp_clients_are_told_that_the_broker_ends() {
+    // Broken: a client takes an ordered end for a broken network.
+    let mut run = Run::new();
+    let client = opened(&mut run);
+    run.input(Input::ShutdownRequested);
+    let told = methods(&mut run, client);
+    let text = "CONNECTION_FORCED - the broker shuts down";
+    assert!(
+        matches!(&told[..], [AMQPClass::Connection(connection::AMQPMethod::Close(close))]
+            if close.reply_code == 320 && close.reply_text.as_str() == text),
+        "{told:?}"
+    );
 }

@@ -316,3 +316,25 @@ fn who_waits_for_a_message_that_expires_meanwhile_goes_on() {
     run.pass_ms(1500);
     assert_eq!(payloads(&mut run, subscriber), [b"sound"]);
 }
+
+#[test]
+fn ones_own_message_has_no_identifier_of_a_subscription_with_no_local() {
+    // Broken: a client that goes by identifiers hands its own message to what must not get it. [MQTT-3.8.3-3]
+    for qos in 0..2 {
+        let mut run = Run::new();
+        let (client, _) = accepted_5(&mut run, &connect_5("c", true, 0, None));
+        for (id, filter, options) in [(1, "a/#", 4 | qos), (2, "a/+", qos)] {
+            let mut body = vec![0, id, 2, 0x0b, id, 0, filter.len() as u8];
+            body.extend(filter.as_bytes());
+            body.push(options);
+            run.send(client, &packet(0x82, &body));
+        }
+        run.taken(client);
+        let id: &[u8] = if qos > 0 { &[0, 9] } else { &[] };
+        let published = [&[0, 3][..], b"a/b", id, &[0], b"x"].concat();
+        run.send(client, &packet(0x30 | qos << 1, &published));
+        let delivered = run.taken(client);
+        let publish = delivered.windows(4).find(|bytes| bytes[..2] == [2, 0x0b]);
+        assert_eq!(publish.map(|bytes| (bytes[2], bytes[3])), Some((2, b'x')), "{delivered:?}");
+    }
+}

@@ -379,3 +379,14 @@ fn a_failed_directory_sync_stops_the_broker() {
     }
     assert!(matches!(run.halt, Some(Halt::Storage { .. })), "{:?}", run.halt);
 }
+
+#[test]
+fn a_store_without_anything_does_not_grow_with_every_start() {
+    // Broken: a broker of clean sessions that is restarted again and again fills the disk with empty segments.
+    let mut run = Run::new();
+    for _ in 0..12 {
+        run = run.power_cut(Survival::Nothing);
+        run.pass_ms(2000);
+    }
+    assert!(run.disk.files.len() <= 5, "{:?}", run.disk.files.keys());
+}
