@@ -356,7 +356,13 @@ class Connecting(WireCase):
 class LowOnDisk(WireCase):
     """The free space that is asked for is more than any disk has, until it is taken back."""
 
-    settings = ("limits.free_bytes=1000000 GiB",)
+    def setUp(self):
+        super().setUp()
+        wire = self.wire().opened()
+        wire.send(1, commands.Queue.Declare(queue="q", durable=True))
+        wire.expect(commands.Queue.DeclareOk)
+        self.broker.settings = ("limits.free_bytes=1000000 GiB",)
+        self.broker.restart()
 
     def test_publishers_are_told_and_everything_else_goes_on(self):
         wire = self.wire(capabilities={"connection.blocked": True}).opened()
@@ -371,6 +377,8 @@ class LowOnDisk(WireCase):
         wire.expect(commands.Channel.OpenOk)
         wire.send(2, commands.Queue.Declare(queue="q", passive=True))
         self.assertEqual(wire.expect(commands.Queue.DeclareOk).message_count, 0)
+        wire.send(2, commands.Queue.Declare(queue="new", durable=True))
+        self.assertEqual(wire.expect(commands.Channel.Close).reply_code, 506)
         self.broker.change("limits.free_bytes=1 MiB")
         wire.expect(commands.Connection.Unblocked)
         wire.expect(commands.Basic.Deliver)
@@ -379,6 +387,6 @@ class LowOnDisk(WireCase):
 
     def test_who_does_not_understand_is_not_told(self):
         wire = self.wire().opened()
-        wire.send(1, commands.Queue.Declare(queue="q"))
+        wire.send(1, commands.Queue.Declare(queue="passing"))
         wire.expect(commands.Queue.DeclareOk)
         self.assertFalse(wire.blocked)

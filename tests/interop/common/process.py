@@ -1,6 +1,7 @@
 """A broker as a process on a directory of its own."""
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -11,9 +12,15 @@ PATIENCE = 10
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One below those that systems give to clients: a connection of somebody else must not take it before the broker does."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Process:
