@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::ids::{ConnectionId, OpId, QueryId, SegmentNumber};
 use crate::statistics::Statistics;
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -136,7 +137,7 @@ pub enum DiskRequest {
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// To `Question::Statistics`.
-    Statistics(Statistics),
+    Statistics(Box<Statistics>),
 }
 
 /// Why the core closes a connection. Displays as one line for the log.

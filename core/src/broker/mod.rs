@@ -207,7 +207,7 @@ impl Broker {
             Input::DeadlineReached => self.deadline_reached(),
             Input::Reload(settings) => self.reload(*settings),
             Input::Query { query, question: Question::Statistics } => {
-                let answer = Answer::Statistics(self.statistics());
+                let answer = Answer::Statistics(Box::new(self.statistics()));
                 self.outbox.push(Output::Answer { query, answer });
             }
             Input::ShutdownRequested => self.shut_down(),

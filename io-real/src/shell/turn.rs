@@ -169,7 +169,7 @@ impl<D: Disk> Turn<D> {
                 Output::Report(event) => self.report.event(shared.clock.now(), &event),
                 Output::Answer { query: _, answer: Answer::Statistics(now) } => {
                     report::statistics_if_notable(&self.reported, &now);
-                    self.reported = now;
+                    self.reported = *now;
                 }
                 Output::Halt { fault } => {
                     report::statistics(&core.statistics());
