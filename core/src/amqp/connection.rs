@@ -431,14 +431,7 @@ impl Broker {
     pub(crate) fn dismiss_amqp(&mut self, id: ConnectionId, text: &'static str) {
         if self.find_peer(id).is_some_and(Peer::is_open) {
             let code = ReplyCode::ConnectionForced;
-            let words = code.text(text);
-            let close = connection::Close {
-                reply_code: code.number(),
-                reply_text: words.as_short_str(),
-                class_id: 0,
-                method_id: 0,
-            };
-            self.send(id, &encoded(0, &close));
+            self.send(id, &encoded_close(code, code.text(text).as_short_str(), MethodId::NONE));
         }
         let reason = self.reason(id, CloseKind::Normal, "", text.into());
         self.end(id, Ending::Ordered(reason));
@@ -458,13 +451,7 @@ impl Broker {
         self.counters.protocol_errors += 1;
         self.drop_channels(id);
         let text = fault.code.text(&fault.text);
-        let close = connection::Close {
-            reply_code: fault.code.number(),
-            reply_text: text.as_short_str(),
-            class_id: method.class,
-            method_id: method.method,
-        };
-        self.answer(id, 0, Lsn::NONE, &close);
+        self.reply(id, Lsn::NONE, Reply::Long(encoded_close(fault.code, text.as_short_str(), method)));
         let reason = CloseReason {
             kind: CloseKind::ProtocolError,
             clause: "",
@@ -482,10 +469,9 @@ impl Broker {
     /// What its channels held goes back to its queues; what belongs to the connection goes.
     pub(crate) fn drop_channels(&mut self, id: ConnectionId) {
         let Some(peer) = self.peer_mut(id) else { return };
-        let held = peer.channels.values().filter(|channel| channel.held.is_some()).count();
         let parked = peer.parked.iter().filter(|frame| frame.is_method(basic::Publish::ID)).count();
         let numbers: Vec<u16> = peer.channels.keys().copied().collect();
-        self.counters.dropped_held += (held + parked) as u64;
+        self.counters.dropped_held += parked as u64;
         for number in numbers {
             self.end_channel(id, number);
         }
@@ -537,6 +523,15 @@ pub(super) fn encoded(channel: u16, method: &impl PutMethod) -> Box<[u8]> {
     let mut out = BytesMut::with_capacity(64);
     method.put(&mut out, ChannelNumber(channel));
     out.as_ref().into()
+}
+
+/// Connection.Close.
+fn encoded_close(code: ReplyCode, reply_text: ShortStr<'_>, method: MethodId) -> Box<[u8]> {
+    let reply_code = code.number();
+    encoded(
+        0,
+        &connection::Close { reply_code, reply_text, class_id: method.class, method_id: method.method },
+    )
 }
 
 fn server_properties() -> Table {

@@ -334,7 +334,6 @@ impl Broker {
                 "invalid property for a quorum queue: it must be durable, not exclusive, not auto-delete";
             return Err(about_queue(name, why));
         }
-        self.check_disk(declare.durable && !declare.exclusive)?;
         let spec = QueueSpec {
             durable: declare.durable,
             exclusive: declare.exclusive,
@@ -342,6 +341,7 @@ impl Broker {
             lanes: u16::from(checked.max_priority) + 1,
             arguments: encoded_table(&declare.arguments),
         };
+        self.check_disk(spec.survives())?;
         let queue = self.state.next_queue();
         let vhost = self.state.vhosts[vhost].name.clone();
         let declared = Topology::QueueDeclared { vhost, name: Arc::clone(name), queue, spec };

@@ -153,6 +153,7 @@ impl Broker {
         let Some(peer) = self.peer_mut(id) else { return };
         let Some(channel) = peer.channels.remove(&number) else { return };
         peer.parked_channels.remove(&number);
+        self.counters.dropped_held += u64::from(channel.held.is_some());
         if let Some((_, address)) = &channel.replies {
             self.amqp.reply_addresses.remove(address);
         }

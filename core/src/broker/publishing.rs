@@ -230,7 +230,7 @@ impl Broker {
     fn route(&mut self, publishing: &Publishing<'_>) -> Result<Route, &'static str> {
         let mut found = core::mem::take(&mut self.subscribers);
         found.clear();
-        let publisher = publishing.connection.and_then(|id| self.connections.get(&id)?.session());
+        let publisher = self.publisher_of(publishing);
         if let Some(topic) = publishing.topic {
             self.state.vhosts[publishing.vhost].subscriptions.find(topic, publisher, &mut found);
         }
@@ -270,6 +270,12 @@ impl Broker {
             }
         }
         Ok(route)
+    }
+
+    /// The session that publishes to a topic.
+    fn publisher_of(&self, publishing: &Publishing<'_>) -> Option<SessionId> {
+        let id = publishing.connection.filter(|_| publishing.topic.is_some())?;
+        self.connections.get(&id)?.session()
     }
 
     fn route_to_declared(
@@ -371,8 +377,8 @@ impl Broker {
         route.recipients.push(Recipient { queue: session.queue, position, delivery, durable, group });
         route.sessions.push(id);
         if let Some(topic) = publishing.topic.filter(|_| session.identified > 0 && group.is_none()) {
-            let publisher = publishing.connection.and_then(|id| self.connections.get(&id)?.session());
-            let identifiers = self.identifiers_of(id, topic, publisher == Some(id));
+            let own = self.publisher_of(publishing) == Some(id);
+            let identifiers = self.identifiers_of(id, topic, own);
             route.identifiers.extend((!identifiers.is_empty()).then_some((session.queue, identifiers)));
         }
         Ok(())

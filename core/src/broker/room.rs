@@ -2,8 +2,9 @@
 
 use super::{Broker, Work};
 use crate::durable::owner::Owner;
+use crate::durable::record::ClientKey;
+use crate::durable::state::DeclaredQueue;
 use crate::event::Event;
-use crate::ids::SessionId;
 use alloc::vec::Vec;
 
 /// Bytes of records on their way to the disk, above which publishers are held.
@@ -57,26 +58,28 @@ impl Broker {
 
     /// Whose queue holds most bytes, with its messages; of so many as may be looked at at once.
     fn largest_queue(&self) -> Option<(Owner, u64)> {
-        let of_session = |id: &SessionId| {
-            let queue = self.state.session(*id).and_then(|session| self.state.queue(session.queue))?;
-            Some((queue.bytes(), queue.len() as u64))
+        let state = &self.state;
+        let declared = state.vhosts.iter().flat_map(|vhost| vhost.queues.values()).take(QUEUES_LOOKED_AT);
+        let declared = declared.filter_map(|id| {
+            let its = state.declared(*id)?;
+            Some((state.message_bytes(*id), state.message_count(*id), Largest::Declared(its)))
+        });
+        let sessions = state.clients.iter().take(QUEUES_LOOKED_AT).filter_map(|(key, id)| {
+            let queue = state.queue(state.session(*id)?.queue)?;
+            Some((queue.bytes(), queue.len() as u64, Largest::Session(key)))
+        });
+        let largest = declared.chain(sessions).max_by_key(|(bytes, count, _)| (*bytes, *count));
+        let (_, count, whose) = largest.filter(|(bytes, ..)| *bytes > 0)?;
+        let owner = match whose {
+            Largest::Session(key) => Owner::Session(key.clone()),
+            Largest::Declared(declared) => state.owner_of_declared(declared),
         };
-        let sessions = self.state.clients.iter().take(QUEUES_LOOKED_AT);
-        let session =
-            sessions.filter_map(|(key, id)| Some((of_session(id)?, key))).max_by_key(|(size, _)| *size);
-        let declared = self.state.vhosts.iter().flat_map(|vhost| vhost.queues.values());
-        let declared = declared.take(QUEUES_LOOKED_AT);
-        let declared =
-            declared.map(|id| (self.state.message_bytes(*id), self.state.message_count(*id), *id)).max();
-        let (session_bytes, declared_bytes) =
-            (session.map_or(0, |((bytes, _), _)| bytes), declared.map_or(0, |(bytes, ..)| bytes));
-        if declared_bytes > session_bytes {
-            let (_, count, id) = declared?;
-            let its = self.state.declared(id)?;
-            let vhost = self.state.vhosts[its.vhost].name.clone();
-            return Some((Owner::Declared { vhost, name: (&*its.name).into() }, count));
-        }
-        let ((_, count), key) = session.filter(|_| session_bytes > 0)?;
-        Some((Owner::Session(key.clone()), count))
+        Some((owner, count))
     }
+}
+
+/// Whose queue is the largest so far: only the winner's names are copied.
+enum Largest<'a> {
+    Session(&'a ClientKey),
+    Declared(&'a DeclaredQueue),
 }

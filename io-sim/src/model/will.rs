@@ -16,9 +16,7 @@ pub(super) struct Attempt {
     accepted: bool,
     goodbye: bool,
     over: bool,
-    ended: Option<(u64, Ending)>,
-    /// It may have ended since then, unheard of.
-    ended_since: u64,
+    ended: Option<Ended>,
     /// Its session must have been gone when its CONNECT was written.
     found_expired: bool,
     /// Its session began anew with it, and ends with it.
@@ -28,6 +26,15 @@ pub(super) struct Attempt {
     cancelled: bool,
     /// The delay was over before the client was back.
     due: bool,
+}
+
+/// A connection's end.
+#[derive(Clone, Copy)]
+struct Ended {
+    at: u64,
+    /// It may have ended since then, unheard of: the process had paused.
+    since: u64,
+    how: Ending,
 }
 
 /// How the broker saw a connection end.
@@ -47,7 +54,7 @@ impl Attempt {
 
     /// When the broker was told, or said, that its connection is over.
     pub(super) fn ended(&self) -> Option<u64> {
-        self.ended.map(|(at, _)| at)
+        self.ended.map(|ended| ended.at)
     }
 
     /// Whether its session must have been gone when its CONNECT was written.
@@ -86,7 +93,6 @@ impl Model {
             goodbye,
             over,
             ended,
-            ended_since: 0,
             found_expired,
             clean,
             delay_ms,
@@ -112,9 +118,8 @@ impl Model {
         let begun = attempts[..=attempt].iter().rposition(|attempt| attempt.clean);
         for number in begun.unwrap_or(0).max(self.clients[client].began).min(attempt)..attempt {
             let left = &self.clients[client].attempts[number];
-            let Some(ended) = left.ended().filter(|_| left.delay_ms > 0) else { continue };
-            let passed = self.wall.most(ended, self.now) - self.wall.least(left.ended_since, self.now);
-            if passed + 1 < left.delay_ms {
+            let Some(passed) = self.away_at_most_ms(left).filter(|_| left.delay_ms > 0) else { continue };
+            if passed < left.delay_ms {
                 self.clients[client].attempts[number].cancelled = true;
             }
         }
@@ -142,12 +147,10 @@ impl Model {
 
     /// The broker was told, or said, that the connection is over.
     pub(crate) fn attempt_ended(&mut self, client: usize, attempt: usize, ending: Ending) {
-        let now = self.now;
-        // It is heard of later than it was where the process has paused.
-        let since = self.unheard_since.unwrap_or(now);
+        let ended = Ended { at: self.now, since: self.unheard_since.unwrap_or(self.now), how: ending };
         self.presence_ended(client, attempt);
-        if let Some(attempt) = self.clients[client].attempts.get_mut(attempt).filter(|a| a.ended.is_none()) {
-            (attempt.ended, attempt.ended_since) = (Some((now, ending)), since);
+        if let Some(attempt) = self.clients[client].attempts.get_mut(attempt) {
+            attempt.ended.get_or_insert(ended);
         }
         let attempts = &self.clients[client].attempts;
         if attempts.get(attempt).is_some_and(|attempt| attempt.clean) {
@@ -171,7 +174,7 @@ impl Model {
             let text = format!("the will {key} of client {client} is published before its delay is over");
             return self.fail(Checker::Will, subject, text);
         }
-        match attempt.ended {
+        match attempt.ended.map(|ended| (ended.at, ended.how)) {
             None => {
                 let text =
                     format!("the will {key} of client {client} is published while its connection is there");
@@ -194,12 +197,19 @@ impl Model {
         }
     }
 
+    /// Milliseconds that the broker's clock may have shown to pass since the connection ended, at the most.
+    fn away_at_most_ms(&self, attempt: &Attempt) -> Option<i64> {
+        let Ended { at, since, .. } = attempt.ended?;
+        Some(self.wall.most(at, self.now) - self.wall.least(since, self.now) + 1)
+    }
+
     /// Whether the delay of a will cannot be over, nor its session have ended.
     fn is_too_early(&self, client: usize, number: usize) -> bool {
         let state = &self.clients[client];
         let attempt = &state.attempts[number];
-        let Some(ended) = attempt.ended().filter(|_| attempt.delay_ms > 0) else { return false };
-        let passed = self.wall.most(ended, self.now) - self.wall.least(attempt.ended_since, self.now) + 1;
+        let Some(passed) = self.away_at_most_ms(attempt).filter(|_| attempt.delay_ms > 0) else {
+            return false;
+        };
         let begun_anew = state.began > number || state.attempts[number + 1..].iter().any(|later| later.clean);
         let expired = self.stays_at_least_ms(client).is_some_and(|least_ms| passed >= least_ms);
         passed < attempt.delay_ms && !begun_anew && !expired

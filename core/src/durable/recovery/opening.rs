@@ -78,16 +78,17 @@ impl Recovery {
     ) -> Result<Step, Refusal> {
         let segment = opening.segment;
         let failed = |error| Refusal::DiskFailed { doing: "opening a new log segment", error };
-        let open = match (open, result) {
-            (Open::GivenBack(error), _) => return Err(failed(error)),
-            (Open::Reserve, Err(error)) => {
-                // Else every attempt would leave a file behind, and take what little space there is.
-                self.outbox.disk(DiskRequest::Remove { segment });
-                return Ok(Step::Open(opening, Open::GivenBack(error.message)));
-            }
-            (_, Err(error)) => return Err(failed(error.message)),
-            (open, Ok(_)) => open,
-        };
+        if let Err(error) = result {
+            return match open {
+                Open::Reserve => {
+                    // Else every attempt would leave a file behind, and take what little space there is.
+                    self.outbox.disk(DiskRequest::Remove { segment });
+                    Ok(Step::Open(opening, Open::GivenBack(error.message)))
+                }
+                Open::GivenBack(before) => Err(failed(before)),
+                _ => Err(failed(error.message)),
+            };
+        }
         let next = match open {
             Open::Create => {
                 self.outbox.disk(DiskRequest::Reserve { segment, length: self.settings.segment_bytes });

@@ -53,8 +53,13 @@ impl State {
             |(id, declared): &(QueueId, &DeclaredQueue)| lanes(*id, &declared.spec).any(|lane| lane == queue);
         let all = self.vhosts.iter().flat_map(|vhost| vhost.queues.values());
         let (_, declared) = all.filter_map(|id| Some((*id, self.declared(*id)?))).find(its)?;
+        Some(self.owner_of_declared(declared))
+    }
+
+    /// The same, of one that was declared.
+    pub(crate) fn owner_of_declared(&self, declared: &DeclaredQueue) -> Owner {
         let vhost = self.vhosts[declared.vhost].name.clone();
-        Some(Owner::Declared { vhost, name: (&*declared.name).into() })
+        Owner::Declared { vhost, name: (&*declared.name).into() }
     }
 
     /// Sessions whose client has another one by now: the records that ended them are missing.
