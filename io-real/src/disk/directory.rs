@@ -4,12 +4,13 @@
 //! forgotten what it could not write, so a second sync that "succeeds" would be a lie.
 
 use super::Outcome;
-use rustix::fs::{Advice, CWD, FallocateFlags, RenameFlags, fadvise, fallocate, renameat_with, statvfs};
+use super::segment_file::{SegmentFile, Staging};
+use rustix::fs::{CWD, RenameFlags, renameat_with, statvfs};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IoSlice};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use vowmq_core::ids::SegmentNumber;
@@ -18,16 +19,6 @@ use vowmq_core::output::DiskRequest;
 
 /// Segment files held open at a time.
 const OPEN_FILES_MAX: usize = 64;
-
-/// Bytes of zeros written by one call when a segment is reserved.
-const ZEROS_BYTES: usize = 1024 * 1024;
-
-/// Zeros written between two syncs while a segment is reserved, so that the sync of a batch in another segment
-/// never waits behind more than this.
-const ZEROS_UNSYNCED_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
-/// Buffers given to one `pwritev`: Linux takes at most 1024.
-const SLICES_MAX: usize = 1024;
 
 /// What may be done in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +34,20 @@ pub enum Access {
 pub struct Directory {
     path: PathBuf,
     access: Access,
-    open: Mutex<BTreeMap<SegmentNumber, Arc<File>>>,
+    open: Mutex<BTreeMap<SegmentNumber, Arc<SegmentFile>>>,
+    /// Of the one thread that writes batches; the lock is never waited for.
+    staging: Mutex<Staging>,
 }
 
 impl Directory {
     /// The directory at `path`, which must exist.
     pub fn new(path: impl Into<PathBuf>, access: Access) -> Directory {
-        Directory { path: path.into(), access, open: Mutex::new(BTreeMap::new()) }
+        Directory {
+            path: path.into(),
+            access,
+            open: Mutex::new(BTreeMap::new()),
+            staging: Mutex::new(Staging::default()),
+        }
     }
 
     /// Makes the directory if it is missing, durably: the entry of a directory is part of its parent, so each
@@ -133,29 +131,8 @@ impl Directory {
         Ok(DiskReply::Done)
     }
 
-    /// Allocates, then overwrites with zeros. The allocation alone would leave unwritten extents, which every
-    /// later sync would have to convert, at the cost of a journal commit. Where the file system cannot allocate
-    /// ahead, writing the zeros does.
     fn reserve(&self, segment: SegmentNumber, length: u64) -> io::Result<DiskReply> {
-        let file = self.file(segment)?;
-        match fallocate(&*file, FallocateFlags::empty(), 0, length) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        let zeros = vec![0; ZEROS_BYTES];
-        let mut written = 0;
-        let mut unsynced = 0;
-        while written < length {
-            let piece = (length - written).min(ZEROS_BYTES as u64);
-            file.write_all_at(&zeros[..piece as usize], written)?;
-            written += piece;
-            unsynced += piece;
-            if unsynced >= ZEROS_UNSYNCED_BYTES_MAX {
-                file.sync_data()?;
-                unsynced = 0;
-            }
-        }
-        file.sync_all()?;
+        self.file(segment)?.reserve(length)?;
         Ok(DiskReply::Done)
     }
 
@@ -167,13 +144,11 @@ impl Directory {
         sync: bool,
     ) -> io::Result<DiskReply> {
         let file = self.file(segment)?;
-        let mut at = offset;
-        for group in chunks.chunks(SLICES_MAX) {
-            let mut slices: Vec<IoSlice<'_>> = group.iter().map(|chunk| IoSlice::new(chunk)).collect();
-            write_vectored_all_at(&file, &mut slices, &mut at)?;
-        }
         if sync {
-            file.sync_data()?;
+            let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+            file.write_synced(&self.path_of(segment), &mut staging, chunks, offset)?;
+        } else {
+            file.write(chunks, offset)?;
         }
         Ok(DiskReply::Done)
     }
@@ -182,11 +157,9 @@ impl Directory {
     /// to the disk and calls it clean. A broker that starts again has to see what the disk has.
     fn sync(&self, segment: SegmentNumber) -> io::Result<DiskReply> {
         let file = self.file(segment)?;
-        file.sync_data()?;
-        match fadvise(&*file, 0, None, Advice::DontNeed) {
-            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => Ok(DiskReply::Done),
-            Err(errno) => Err(errno.into()),
-        }
+        file.sync()?;
+        file.forget_cached()?;
+        Ok(DiskReply::Done)
     }
 
     fn sync_directory(&self) -> io::Result<DiskReply> {
@@ -195,21 +168,7 @@ impl Directory {
     }
 
     fn read(&self, segment: SegmentNumber, offset: u64, length: u64) -> io::Result<DiskReply> {
-        let file = self.file(segment)?;
-        // The file's end bounds the buffer, whatever was asked for.
-        let there = file.metadata()?.len().saturating_sub(offset);
-        let mut buffer = vec![0; length.min(there) as usize];
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match file.read_at(&mut buffer[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        buffer.truncate(filled);
-        Ok(DiskReply::Bytes(buffer.into()))
+        Ok(DiskReply::Bytes(self.file(segment)?.read(offset, length)?))
     }
 
     fn remove(&self, segment: SegmentNumber) -> io::Result<DiskReply> {
@@ -246,7 +205,7 @@ impl Directory {
         Ok(DiskReply::FreeSpace(system.f_bavail.saturating_mul(system.f_frsize)))
     }
 
-    fn file(&self, segment: SegmentNumber) -> io::Result<Arc<File>> {
+    fn file(&self, segment: SegmentNumber) -> io::Result<Arc<SegmentFile>> {
         if let Some(file) = self.open_files().get(&segment) {
             return Ok(Arc::clone(file));
         }
@@ -259,8 +218,8 @@ impl Directory {
 
     /// Keeps a file open, and closes the oldest segment when there are too many: the newest are the ones that
     /// are written and synced, and an error that a sync owes must be told through the handle that wrote.
-    fn keep_open(&self, segment: SegmentNumber, file: File) -> Arc<File> {
-        let file = Arc::new(file);
+    fn keep_open(&self, segment: SegmentNumber, file: File) -> Arc<SegmentFile> {
+        let file = Arc::new(SegmentFile::new(file));
         let mut open = self.open_files();
         open.insert(segment, Arc::clone(&file));
         if open.len() > OPEN_FILES_MAX {
@@ -269,7 +228,7 @@ impl Directory {
         file
     }
 
-    fn open_files(&self) -> std::sync::MutexGuard<'_, BTreeMap<SegmentNumber, Arc<File>>> {
+    fn open_files(&self) -> std::sync::MutexGuard<'_, BTreeMap<SegmentNumber, Arc<SegmentFile>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -297,23 +256,6 @@ fn only_reads(request: &DiskRequest) -> bool {
         | DiskRequest::Remove { .. }
         | DiskRequest::Rename { .. } => false,
     }
-}
-
-/// Writes all slices one after the other from `at` on, which it moves along.
-fn write_vectored_all_at(file: &File, mut slices: &mut [IoSlice<'_>], at: &mut u64) -> io::Result<()> {
-    IoSlice::advance_slices(&mut slices, 0);
-    while !slices.is_empty() {
-        match rustix::io::pwritev(file, slices, *at) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => {
-                *at += count as u64;
-                IoSlice::advance_slices(&mut slices, count);
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(())
 }
 
 /// Twenty digits and `.log`.

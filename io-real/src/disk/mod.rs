@@ -12,6 +12,7 @@ pub mod backup;
 pub mod directory;
 pub mod lock;
 pub mod look;
+mod segment_file;
 pub mod threads;
 
 use std::task::{Context, Poll};
