@@ -2,6 +2,7 @@
 
 pub mod exchange;
 pub mod headers;
+mod name_tree;
 pub mod retained;
 pub mod subscriptions;
 pub mod topic_trie;

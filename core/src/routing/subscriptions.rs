@@ -1,18 +1,16 @@
 //! The subscription trie: finds the subscribers of a topic (MQTT 3.1.1 §4.7).
 //!
 //! One node a level. A node keeps who subscribed exactly there, and who subscribed with `#` below it: `#` matches
-//! the node's own level too (§4.7.1.2). Subscriber lists are sorted by session. The edges of all nodes are one
-//! hash table, keyed from the broker's seed because clients choose the level names.
+//! the node's own level too (§4.7.1.2).
 
+use super::name_tree::{NameTree, NodeId, ROOT};
 use crate::durable::record::Subscription;
 use crate::ids::SessionId;
 use crate::mqtt::packet::QoS;
 use crate::mqtt::topic::TopicFilter;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::hash::{Hash, Hasher};
-use foldhash::quality::FixedState;
-use hashbrown::{Equivalent, HashMap};
+use core::ops::Range;
+use smallvec::SmallVec;
 
 /// A session that subscribed, and what it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,67 +39,76 @@ impl Subscriber {
 
 /// All subscriptions of one virtual host.
 pub struct Subscriptions {
-    nodes: Vec<Node>,
-    free: Vec<NodeId>,
-    edges: HashMap<Edge, NodeId, FixedState>,
+    levels: NameTree<Level>,
     count: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct NodeId(u32);
-
-const ROOT: NodeId = NodeId(0);
-
+/// What is kept with a level.
 #[derive(Default)]
-struct Node {
-    /// The edge that leads here; none for the root.
-    edge: Option<Edge>,
+struct Level {
+    /// The level below that is `+`.
     plus: Option<NodeId>,
-    /// Edges that lead on, `plus` included.
-    children: u32,
-    exact: Vec<Subscriber>,
-    below: Vec<Subscriber>,
+    /// So many subscribers, the first ones, subscribed with `#` below this level; the others to this very level. Both
+    /// are sorted by session.
+    below: u32,
+    subscribers: SmallVec<[Subscriber; 1]>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Edge {
-    parent: NodeId,
-    level: Box<str>,
+/// Which of a level's subscribers.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Those to all below it, and itself.
+    Below,
+    /// Those to itself alone.
+    Exact,
 }
 
-struct EdgeRef<'a> {
-    parent: NodeId,
-    level: &'a str,
-}
-
-impl Hash for Edge {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        EdgeRef { parent: self.parent, level: &self.level }.hash(state);
+impl Level {
+    fn range(&self, place: Place) -> Range<usize> {
+        match place {
+            Place::Below => 0..self.below as usize,
+            Place::Exact => self.below as usize..self.subscribers.len(),
+        }
     }
-}
 
-impl Hash for EdgeRef<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u32(self.parent.0);
-        state.write(self.level.as_bytes());
+    fn list(&self, place: Place) -> &[Subscriber] {
+        &self.subscribers[self.range(place)]
     }
-}
 
-impl Equivalent<Edge> for EdgeRef<'_> {
-    fn equivalent(&self, edge: &Edge) -> bool {
-        self.parent == edge.parent && self.level == &*edge.level
+    /// Whether the session is new there.
+    fn put(&mut self, place: Place, subscriber: Subscriber) -> bool {
+        let first = self.range(place).start;
+        match self.list(place).binary_search_by_key(&subscriber.session, |s| s.session) {
+            Ok(at) => {
+                self.subscribers[first + at] = subscriber;
+                false
+            }
+            Err(at) => {
+                self.subscribers.insert(first + at, subscriber);
+                self.below += u32::from(matches!(place, Place::Below));
+                true
+            }
+        }
+    }
+
+    /// Whether the session was there.
+    fn take(&mut self, place: Place, session: SessionId) -> bool {
+        let found = self.list(place).binary_search_by_key(&session, |s| s.session);
+        if let Ok(at) = found {
+            self.subscribers.remove(self.range(place).start + at);
+            if self.subscribers.len() == 1 {
+                self.subscribers.shrink_to_fit(); // into the level itself
+            }
+            self.below -= u32::from(matches!(place, Place::Below));
+        }
+        found.is_ok()
     }
 }
 
 impl Subscriptions {
     /// No subscriptions; `hash_key` must not be known to clients.
     pub fn new(hash_key: u64) -> Subscriptions {
-        Subscriptions {
-            nodes: Vec::from([Node::default()]),
-            free: Vec::new(),
-            edges: HashMap::with_hasher(FixedState::with_seed(hash_key)),
-            count: 0,
-        }
+        Subscriptions { levels: NameTree::new(hash_key), count: 0 }
     }
 
     /// Subscriptions held.
@@ -154,12 +161,12 @@ impl Subscriptions {
     }
 
     fn walk(&self, node: NodeId, rest: Option<&str>, take: &mut impl FnMut(&[Subscriber])) {
-        let here = self.node(node);
-        hand_out(&here.below, take);
+        let here = &self.levels[node];
+        hand_out(here.list(Place::Below), take);
         let Some(rest) = rest else {
-            return hand_out(&here.exact, take);
+            return hand_out(here.list(Place::Exact), take);
         };
-        if here.children == 0 {
+        if !self.levels.has_children(node) {
             return;
         }
         if let Some(plus) = here.plus {
@@ -171,111 +178,59 @@ impl Subscriptions {
 
     fn walk_literal(&self, node: NodeId, rest: &str, take: &mut impl FnMut(&[Subscriber])) {
         let (level, tail) = split_level(rest);
-        if let Some(&child) = self.edges.get(&EdgeRef { parent: node, level }) {
+        if let Some(child) = self.levels.child(node, level.as_bytes())
+            && self.levels[node].plus != Some(child)
+        {
             self.walk(child, tail, take);
         }
     }
 
     /// Adds a subscription, or replaces its QoS. [MQTT-3.8.4-3]
     pub fn insert(&mut self, filter: TopicFilter<'_>, subscriber: Subscriber) {
+        let (levels, place) = levels_of(filter);
         let mut node = ROOT;
-        let mut rest = Some(filter.as_str());
-        while let Some(text) = rest {
-            let (level, tail) = split_level(text);
-            if level == "#" {
-                self.count += usize::from(put(&mut self.node_mut(node).below, subscriber));
-                return;
+        for level in levels {
+            let child = self.levels.child_or_new(node, level.as_bytes());
+            if level == "+" {
+                self.levels[node].plus = Some(child);
             }
-            node = self.child_or_new(node, level);
-            rest = tail;
+            node = child;
         }
-        self.count += usize::from(put(&mut self.node_mut(node).exact, subscriber));
+        self.count += usize::from(self.levels[node].put(place, subscriber));
     }
 
     /// Takes a subscription away; whether it was there.
     pub fn remove(&mut self, filter: TopicFilter<'_>, session: SessionId) -> bool {
-        let mut node = ROOT;
-        let mut rest = Some(filter.as_str());
-        let mut below = false;
-        while let Some(text) = rest {
-            let (level, tail) = split_level(text);
-            if level == "#" {
-                below = true;
-                break;
-            }
-            match self.child(node, level) {
-                Some(child) => node = child,
-                None => return false,
-            }
-            rest = tail;
-        }
-        let found = self.node_mut(node);
-        let removed = take(if below { &mut found.below } else { &mut found.exact }, session);
+        let (mut levels, place) = levels_of(filter);
+        let found = levels.try_fold(ROOT, |node, level| self.levels.child(node, level.as_bytes()));
+        let Some(node) = found else { return false };
+        let removed = self.levels[node].take(place, session);
         self.count -= usize::from(removed);
         self.prune(node);
         removed
     }
 
-    fn child(&self, parent: NodeId, level: &str) -> Option<NodeId> {
-        if level == "+" {
-            self.node(parent).plus
-        } else {
-            self.edges.get(&EdgeRef { parent, level }).copied()
-        }
-    }
-
-    fn child_or_new(&mut self, parent: NodeId, level: &str) -> NodeId {
-        if let Some(child) = self.child(parent, level) {
-            return child;
-        }
-        let edge = Edge { parent, level: level.into() };
-        let node = Node { edge: Some(edge.clone()), ..Node::default() };
-        let child = match self.free.pop() {
-            Some(id) => {
-                *self.node_mut(id) = node;
-                id
-            }
-            None => {
-                let id = u32::try_from(self.nodes.len()).expect("memory ends long before 2^32 nodes");
-                self.nodes.push(node);
-                NodeId(id)
-            }
-        };
-        self.node_mut(parent).children += 1;
-        if level == "+" {
-            self.node_mut(parent).plus = Some(child);
-        } else {
-            self.edges.insert(edge, child);
-        }
-        child
-    }
-
     /// Frees `node` and what leads to it, as far as nobody needs it.
     fn prune(&mut self, mut node: NodeId) {
-        loop {
-            let here = self.node_mut(node);
-            if here.children > 0 || !here.exact.is_empty() || !here.below.is_empty() {
-                return;
+        while self.levels[node].subscribers.is_empty() {
+            let Some(parent) = self.levels.remove(node) else { return };
+            let above = &mut self.levels[parent];
+            if above.plus == Some(node) {
+                above.plus = None;
             }
-            let Some(edge) = here.edge.take() else { return };
-            if &*edge.level == "+" {
-                self.node_mut(edge.parent).plus = None;
-            } else {
-                self.edges.remove(&EdgeRef { parent: edge.parent, level: &edge.level });
-            }
-            self.node_mut(edge.parent).children -= 1;
-            self.free.push(node);
-            node = edge.parent;
+            node = parent;
         }
     }
+}
 
-    fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id.0 as usize]
-    }
-
-    fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.0 as usize]
-    }
+/// The levels on the way to where a subscription is kept, and where it is kept there.
+fn levels_of(filter: TopicFilter<'_>) -> (impl Iterator<Item = &str>, Place) {
+    let text = filter.as_str();
+    let (place, count) = match text.strip_suffix('#') {
+        Some(above) => (Place::Below, above.matches('/').count()),
+        None => (Place::Exact, usize::MAX),
+    };
+    (text.split('/').take(count), place)
 }
 
 fn split_level(text: &str) -> (&str, Option<&str>) {
@@ -306,28 +261,6 @@ fn merge(found: &mut Vec<Subscriber>) {
         }
     }
     found.truncate(kept);
-}
-
-/// Whether the session is new in the list.
-fn put(list: &mut Vec<Subscriber>, subscriber: Subscriber) -> bool {
-    match list.binary_search_by_key(&subscriber.session, |s| s.session) {
-        Ok(at) => {
-            list[at] = subscriber;
-            false
-        }
-        Err(at) => {
-            list.insert(at, subscriber);
-            true
-        }
-    }
-}
-
-fn take(list: &mut Vec<Subscriber>, session: SessionId) -> bool {
-    let found = list.binary_search_by_key(&session, |s| s.session);
-    if let Ok(at) = found {
-        list.remove(at);
-    }
-    found.is_ok()
 }
 
 #[cfg(test)]
@@ -394,7 +327,7 @@ mod tests {
             for (filter, session) in model.keys() {
                 trie.remove(TopicFilter::new(filter).expect("it was valid"), *session);
             }
-            prop_assert_eq!((trie.edges.len(), trie.free.len() + 1), (0, trie.nodes.len()), "nodes leak");
+            prop_assert_eq!(trie.levels.len(), 0, "nodes leak");
         }
     }
 }

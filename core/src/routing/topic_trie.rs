@@ -1,73 +1,33 @@
 //! The bindings of a topic exchange: words separated by dots, `*` for one word, `#` for none or more, anywhere
 //! (AMQP 0-9-1 §3.1.3.3).
 //!
-//! One node a word of a pattern; the edges of all nodes are one hash table, keyed from the broker's seed because
-//! clients choose the words. What a `#` in the middle of patterns could multiply is looked at once a place.
+//! One node a word of a pattern. What a `#` in the middle of patterns could multiply is looked at once a place.
 
 use super::exchange::{Bound, Destination};
-use alloc::boxed::Box;
+use super::name_tree::{NameTree, NodeId, ROOT};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use core::hash::{Hash, Hasher};
-use foldhash::quality::FixedState;
-use hashbrown::{Equivalent, HashMap};
 
 /// The patterns.
 pub struct TopicTrie {
-    nodes: Vec<Node>,
-    free: Vec<u32>,
-    edges: HashMap<Edge, u32, FixedState>,
+    words: NameTree<Word>,
     count: usize,
 }
 
-const ROOT: u32 = 0;
-
+/// What is kept with a word.
 #[derive(Default)]
-struct Node {
-    /// The edge that leads here; none for the root.
-    edge: Option<Edge>,
-    star: Option<u32>,
-    hash: Option<u32>,
-    /// Edges that lead on.
-    children: u32,
+struct Word {
+    /// The word below that is `*`.
+    star: Option<NodeId>,
+    /// The word below that is `#`.
+    hash: Option<NodeId>,
     bound: Bound,
 }
 
-#[derive(Clone, PartialEq, Eq)]
-struct Edge {
-    parent: u32,
-    word: Box<[u8]>,
-}
-
-struct EdgeRef<'a> {
-    parent: u32,
-    word: &'a [u8],
-}
-
-impl Hash for Edge {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        EdgeRef { parent: self.parent, word: &self.word }.hash(state);
-    }
-}
-
-impl Hash for EdgeRef<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u32(self.parent);
-        state.write(self.word);
-    }
-}
-
-impl Equivalent<Edge> for EdgeRef<'_> {
-    fn equivalent(&self, edge: &Edge) -> bool {
-        self.parent == edge.parent && self.word == &*edge.word
-    }
-}
-
 impl TopicTrie {
-    /// No patterns.
+    /// No patterns; `hash_key` must not be known to clients.
     pub fn new(hash_key: u64) -> TopicTrie {
-        let edges = HashMap::with_hasher(FixedState::with_seed(hash_key));
-        TopicTrie { nodes: Vec::from([Node::default()]), free: Vec::new(), edges, count: 0 }
+        TopicTrie { words: NameTree::new(hash_key), count: 0 }
     }
 
     /// Whether nothing is bound.
@@ -79,13 +39,18 @@ impl TopicTrie {
     pub fn bind(&mut self, pattern: &[u8], destination: Destination) {
         let mut at = ROOT;
         for word in words(pattern) {
-            // "#.#" matches what "#" matches.
-            if word == b"#" && self.is_hash(at) {
+            if self.repeats_hash(at, word) {
                 continue;
             }
-            at = self.child(at, word).unwrap_or_else(|| self.grow(at, word));
+            let child = self.words.child_or_new(at, word);
+            match word {
+                b"*" => self.words[at].star = Some(child),
+                b"#" => self.words[at].hash = Some(child),
+                _ => {}
+            }
+            at = child;
         }
-        self.nodes[at as usize].bound.add(destination);
+        self.words[at].bound.add(destination);
         self.count += 1;
     }
 
@@ -93,15 +58,20 @@ impl TopicTrie {
     pub fn unbind(&mut self, pattern: &[u8], destination: &Destination) {
         let mut at = ROOT;
         for word in words(pattern) {
-            if word == b"#" && self.is_hash(at) {
+            if self.repeats_hash(at, word) {
                 continue;
             }
-            let Some(child) = self.child(at, word) else { return };
+            let Some(child) = self.words.child(at, word) else { return };
             at = child;
         }
-        self.nodes[at as usize].bound.remove(destination);
+        self.words[at].bound.remove(destination);
         self.count -= 1;
         self.prune(at);
+    }
+
+    /// "#.#" matches what "#" matches.
+    fn repeats_hash(&self, at: NodeId, word: &[u8]) -> bool {
+        word == b"#" && self.words.name(at) == b"#"
     }
 
     /// Calls `found` with the destinations of all patterns that match, with some more than once.
@@ -114,23 +84,22 @@ impl TopicTrie {
     /// `seen`: `#` nodes and how many words stood before what they let pass.
     fn walk(
         &self,
-        at: u32,
+        at: NodeId,
         words: &[&[u8]],
         next: usize,
-        seen: &mut BTreeSet<(u32, usize)>,
+        seen: &mut BTreeSet<(NodeId, usize)>,
         found: &mut impl FnMut(&Destination),
     ) {
-        let node = &self.nodes[at as usize];
+        let node = &self.words[at];
         if let Some(hash) = node.hash {
-            let below = &self.nodes[hash as usize];
-            if below.children == 0 {
-                below.bound.each(found);
-            } else {
+            if self.words.has_children(hash) {
                 for passed in next..=words.len() {
                     if seen.insert((hash, passed)) {
                         self.walk(hash, words, passed, seen, found);
                     }
                 }
+            } else {
+                self.words[hash].bound.each(found);
             }
         }
         let Some(word) = words.get(next) else { return node.bound.each(found) };
@@ -138,8 +107,8 @@ impl TopicTrie {
         if let Some(star) = node.star {
             self.walk(star, words, next + 1, seen, found);
         }
-        if node.children > 0
-            && let Some(&child) = self.edges.get(&EdgeRef { parent: at, word })
+        if self.words.has_children(at)
+            && let Some(child) = self.words.child(at, word)
         {
             let is_wildcard = Some(child) == node.star || Some(child) == node.hash;
             if !is_wildcard {
@@ -148,56 +117,17 @@ impl TopicTrie {
         }
     }
 
-    fn is_hash(&self, at: u32) -> bool {
-        self.nodes[at as usize].edge.as_ref().is_some_and(|edge| &*edge.word == b"#")
-    }
-
-    fn child(&self, parent: u32, word: &[u8]) -> Option<u32> {
-        self.edges.get(&EdgeRef { parent, word }).copied()
-    }
-
-    fn grow(&mut self, parent: u32, word: &[u8]) -> u32 {
-        let edge = Edge { parent, word: word.into() };
-        let node = Node { edge: Some(edge.clone()), ..Node::default() };
-        let at = match self.free.pop() {
-            Some(free) => {
-                self.nodes[free as usize] = node;
-                free
-            }
-            None => {
-                self.nodes.push(node);
-                u32::try_from(self.nodes.len() - 1).expect("a node takes far more than a byte")
-            }
-        };
-        self.edges.insert(edge, at);
-        let parent = &mut self.nodes[parent as usize];
-        parent.children += 1;
-        match word {
-            b"*" => parent.star = Some(at),
-            b"#" => parent.hash = Some(at),
-            _ => {}
-        }
-        at
-    }
-
     /// Removes nodes that lead nowhere, from this one up.
-    fn prune(&mut self, mut at: u32) {
-        loop {
-            let node = &mut self.nodes[at as usize];
-            if !node.bound.is_empty() || node.children > 0 {
-                return;
+    fn prune(&mut self, mut at: NodeId) {
+        while self.words[at].bound.is_empty() {
+            let Some(parent) = self.words.remove(at) else { return };
+            let above = &mut self.words[parent];
+            for wildcard in [&mut above.star, &mut above.hash] {
+                if *wildcard == Some(at) {
+                    *wildcard = None;
+                }
             }
-            let Some(edge) = node.edge.take() else { return };
-            self.edges.remove(&EdgeRef { parent: edge.parent, word: &edge.word });
-            self.free.push(at);
-            let parent = &mut self.nodes[edge.parent as usize];
-            parent.children -= 1;
-            match &*edge.word {
-                b"*" => parent.star = None,
-                b"#" => parent.hash = None,
-                _ => {}
-            }
-            at = edge.parent;
+            at = parent;
         }
     }
 }
@@ -274,7 +204,8 @@ mod tests {
             for (number, pattern) in patterns.iter().enumerate().filter(|(number, _)| stays(number)) {
                 trie.unbind(pattern.as_bytes(), &Destination::Queue(QueueId(number as u64)));
             }
-            prop_assert!(trie.is_empty() && trie.edges.is_empty());
+            prop_assert!(trie.is_empty());
+            prop_assert_eq!(trie.words.len(), 0, "nodes leak");
         }
     }
 
