@@ -78,3 +78,20 @@ fn a_damaged_store_is_refused_with_its_place_and_left_as_it_is() {
     assert_eq!(segments, 5);
     assert_eq!(fs::read(store.join("00000000000000000002.log")).expect("the segment"), before);
 }
+
+#[test]
+fn a_store_that_could_not_be_checked_is_not_called_damaged() {
+    // Broken: a script takes a store in use, or a volume that is not mounted, for a damaged one, and salvages it.
+    let (place, store) = copy_of("format-3");
+    let exit = |store: &std::path::Path| {
+        vowmq(&["check", "--data-dir", store.to_str().expect("a path in UTF-8")]).status.code()
+    };
+    let broker = Vowmq::start(&store, &[]);
+    assert_eq!(exit(&store), Some(3), "a broker uses it");
+    drop(broker);
+    assert_eq!(exit(&store), Some(0));
+    assert_eq!(exit(place.path()), Some(3), "there is no store");
+    assert_eq!(exit(&place.path().join("absent")), Some(3), "there is no directory");
+    let (_place, damaged) = copy_of("damaged");
+    assert_eq!(exit(&damaged), Some(1));
+}

@@ -11,14 +11,14 @@ use vowmq_core::RecoveryReport;
 use vowmq_core::durable::salvage::{Found, Loss, Salvage};
 
 pub(super) fn check(data_dir: &Path) -> Result<(), Failure> {
-    let store = StoppedStore::open(data_dir)?;
-    store.largest_segment()?;
+    let store = StoppedStore::open(data_dir).map_err(Failure::not_checked)?;
+    store.largest_segment().map_err(Failure::not_checked)?;
     let mut device = |request| store.execute(&request);
     let (report, refusal, mut left) = match store.recover() {
         Ok(recovered) => (Some(recovered.report), None, Salvage::of(recovered.broker)),
         Err(refusal) => {
-            let left =
-                Salvage::read(&mut device, random_seed()).map_err(|error| Failure::new(error.message))?;
+            let left = Salvage::read(&mut device, random_seed())
+                .map_err(|error| Failure::new(error.message).not_checked())?;
             (None, Some(refusal), left)
         }
     };

@@ -32,7 +32,8 @@ enum Command {
     /// Run the broker (also without a command).
     Serve(ServeFlags),
     /// Verify the store of a stopped broker, with every message in it; of a damaged one, tell what is missing and who is
-    /// affected. Changes nothing. Exit 0: sound, 1: damaged.
+    /// affected. Changes nothing. Exit 0: sound, 1: damaged, 3: it could not be checked, since a
+    /// broker uses it or there is none.
     Check {
         /// The directory of the store.
         #[arg(long, value_name = "DIR")]
@@ -121,32 +122,42 @@ pub fn run() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { text, is_usage }) => {
+        Err(Failure { text, exit }) => {
             eprintln!("vowmq: {text}");
-            if is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+            ExitCode::from(exit)
         }
     }
 }
 
+/// The exit code of most failures; of `check`: the store is damaged.
+const FAILED: u8 = 1;
+
 /// The exit code for a mistake on the command line.
 const USAGE: u8 = 2;
+
+/// The exit code of `check` when it cannot say anything about a store.
+const NOT_CHECKED: u8 = 3;
 
 /// Why a command failed, for the operator.
 #[derive(Debug)]
 struct Failure {
     text: String,
-    /// The command line is wrong.
-    is_usage: bool,
+    exit: u8,
 }
 
 impl Failure {
     fn new(text: impl Into<String>) -> Failure {
-        Failure { text: text.into(), is_usage: false }
+        Failure { text: text.into(), exit: FAILED }
+    }
+
+    fn not_checked(self) -> Failure {
+        Failure { exit: NOT_CHECKED, ..self }
     }
 
     /// Of a configuration: a mistake on the command line is told from others.
     fn of_configuration(error: &ConfigurationError) -> Failure {
-        Failure { text: error.to_string(), is_usage: matches!(error.origin, Origin::Flag(_)) }
+        let exit = if matches!(error.origin, Origin::Flag(_)) { USAGE } else { FAILED };
+        Failure { text: error.to_string(), exit }
     }
 }
 
@@ -165,7 +176,7 @@ impl ServeFlags {
         for pair in self.set {
             let Some((key, value)) = pair.split_once('=') else {
                 let text = format!("--set {pair}: expected KEY=VALUE, such as limits.inflight=20");
-                return Err(Failure { text, is_usage: true });
+                return Err(Failure { text, exit: USAGE });
             };
             add(&format!("--set {pair}"), key.trim(), value.trim().to_owned());
         }
