@@ -5,7 +5,7 @@
 //! load anything.
 
 use crate::claim::Claim;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Violation};
 use crate::recording::{Entry, What};
 use crate::scenario::Scenario;
 use crate::words;
@@ -30,11 +30,41 @@ const BEGINNING: usize = 20_000;
 /// What a page shows.
 pub struct Page<'a> {
     /// What was run.
-    pub scenario: &'a Scenario,
+    pub subject: Subject,
     /// What came of it, with its entries.
     pub outcome: &'a Outcome,
     /// The command that runs it again.
     pub command: &'a str,
+}
+
+/// A scenario as a page tells it.
+pub struct Subject {
+    /// Why there is this scenario; may be empty.
+    pub why: String,
+    /// What is not said in it follows from this.
+    pub seed: u64,
+    /// The clients' names, by their index.
+    pub clients: Vec<String>,
+    /// What they do and what goes wrong, in the order of time.
+    pub steps: Vec<String>,
+    /// The faults as JSON, by their index.
+    pub faults: Value,
+    /// Of what a promise was broken, if one was.
+    pub object: Option<String>,
+}
+
+impl Subject {
+    /// A scenario, and what its run broke.
+    pub fn of(scenario: &Scenario, violation: Option<&Violation>) -> Subject {
+        Subject {
+            why: scenario.why.trim().to_owned(),
+            seed: scenario.seed,
+            clients: scenario.clients.iter().map(|client| client.id.clone()).collect(),
+            steps: words::steps(scenario),
+            faults: json!(scenario.faults),
+            object: violation.map(|violation| Claim::of(violation, scenario).object),
+        }
+    }
 }
 
 /// The part of a run that a page shows, in simulated microseconds.
@@ -92,28 +122,27 @@ impl Page<'_> {
     }
 
     fn data(&self, window: Window) -> Value {
-        let (scenario, outcome) = (self.scenario, self.outcome);
+        let (subject, outcome) = (&self.subject, self.outcome);
         let violation = outcome.violation.as_ref().map(|violation| {
             json!({
                 "checker": violation.checker,
                 "meaning": violation.checker.meaning(),
-                "object": Claim::of(violation, scenario).object,
+                "object": subject.object,
                 "text": violation.text,
                 "at_us": violation.at_us,
             })
         });
         let (entries, note) = self.shown(window);
-        let clients: Vec<&str> = scenario.clients.iter().map(|client| client.id.as_str()).collect();
         json!({
-            "why": scenario.why.trim(),
-            "seed": scenario.seed.to_string(),
+            "why": subject.why,
+            "seed": subject.seed.to_string(),
             "command": self.command,
             "violation": violation,
             "counts": outcome.counts,
             "hash": format!("{:016x}", outcome.trace_hash),
-            "clients": clients,
-            "steps": words::steps(scenario),
-            "faults": scenario.faults,
+            "clients": subject.clients,
+            "steps": subject.steps,
+            "faults": subject.faults,
             "note": note,
             "entries": entries,
         })
@@ -185,7 +214,8 @@ mod tests {
         let scenario = hostile();
         let outcome = run_recorded(&scenario);
         let command = "vowmq-sim replay 1 --trace";
-        Page { scenario: &scenario, outcome: &outcome, command }.render(window)
+        let subject = Subject::of(&scenario, outcome.violation.as_ref());
+        Page { subject, outcome: &outcome, command }.render(window)
     }
 
     fn data(page: &str) -> Value {

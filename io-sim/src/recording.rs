@@ -12,7 +12,7 @@ mod records;
 use crate::disk::Left;
 use crate::fault::UnderWay;
 use crate::outcome::Violation;
-use flights::Flights;
+use flights::{Flights, Told};
 use records::{Content, Records};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -221,12 +221,25 @@ impl Recording {
         }
     }
 
-    /// Bytes are on their way on a connection of this client.
-    pub(crate) fn sent(&mut self, id: ConnectionId, client: usize, to_broker: bool, bytes: &[u8]) {
-        for (packet, end) in self.flights.packets(id, to_broker, bytes) {
-            let (text, about) = self.flights.names.describe(client, to_broker, id, &packet);
+    /// The connection speaks AMQP; others speak MQTT.
+    pub(crate) fn speaks_amqp(&mut self, id: ConnectionId) {
+        self.flights.speaks_amqp(id);
+    }
+
+    /// Bytes are on their way on a connection of this client. What they say, in words.
+    pub(crate) fn sent(
+        &mut self,
+        id: ConnectionId,
+        client: usize,
+        to_broker: bool,
+        bytes: &[u8],
+    ) -> Vec<String> {
+        let mut texts = Vec::new();
+        for Told { text, about, end } in self.flights.told(id, client, to_broker, bytes) {
+            texts.push(text.clone());
             self.take_off(id, (client, to_broker), end, (text, about));
         }
+        texts
     }
 
     /// A connection is opened, or ends in order after all that was sent before.

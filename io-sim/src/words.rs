@@ -41,6 +41,11 @@ pub(crate) fn fault(fault: &Fault, scenario: &Scenario) -> String {
     sentence(&serde_json::to_value(fault).unwrap_or_default(), "kind", &scenario.clients)
 }
 
+/// The fields of an object that say something, each behind a space.
+pub(crate) fn fields(object: &Value) -> String {
+    sentence(object, "", &[])
+}
+
 /// What is done, then its fields that say something.
 fn sentence(object: &Value, verb: &str, clients: &[ClientProgram]) -> String {
     let mut words = object[verb].as_str().unwrap_or_default().replace('_', " ");

@@ -283,7 +283,7 @@ impl<'a> World<'a> {
                 return Some(id);
             }
             Order::Write(id, bytes) => {
-                self.trace.record(|to| to.sent(id, client, true, &bytes));
+                self.trace.record(|to| drop(to.sent(id, client, true, &bytes)));
                 self.network.client_writes(&mut around, id, bytes);
             }
             Order::Finish(id) => {

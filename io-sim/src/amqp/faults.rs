@@ -14,19 +14,24 @@ const QUIET_US: u64 = 2_000_000;
 
 impl World<'_> {
     pub(super) fn fault(&mut self, index: usize) {
-        match self.scenario.faults[index].kind {
+        let kind = self.scenario.faults[index].kind;
+        self.trace.record(|to| to.fault(index, kind.to_string()));
+        match kind {
             FaultKind::PowerCut => {
                 self.effects.count("power cut");
                 self.trace.line("power", &[], || "is cut".to_owned());
+                self.trace.record(|to| to.crash(true, "the power is cut"));
                 let mut draws = self.chance.draws(Domain::Crash, index as u64);
                 let entity = index as u64;
                 let mut cut = Cut::drawn(self.chance, &self.scenario.disk, entity, &mut draws);
-                self.disk.power_cut(&mut cut, |_| {});
+                let trace = &mut self.trace;
+                self.disk.power_cut(&mut cut, |left| trace.record(|to| to.left(left)));
                 self.process_ends(index);
             }
             FaultKind::Kill => {
                 self.effects.count("process killed");
                 self.trace.line("process", &[], || "is killed".to_owned());
+                self.trace.record(|to| to.crash(false, "the broker's process is killed"));
                 self.process_ends(index);
             }
             FaultKind::Shutdown => {
@@ -48,7 +53,8 @@ impl World<'_> {
     fn process_ends(&mut self, index: usize) {
         self.counts.crashes += 1;
         let mut draws = self.chance.draws(Domain::Crash, 1000 + index as u64);
-        self.disk.process_crash(&mut draws, |_| {});
+        let trace = &mut self.trace;
+        self.disk.process_crash(&mut draws, |left| trace.record(|to| to.left(left)));
         self.process = Process::Down;
         self.epoch += 1;
         self.stopping = false;
@@ -76,6 +82,7 @@ impl World<'_> {
         if *fault != Halt::ShutDown || !self.stopping {
             return self.model.fail(Checker::Halt, "broker", fault.to_string());
         }
+        self.trace.record(|to| to.crash(false, "the broker has ended as it was told to"));
         self.process_ends(900);
     }
 

@@ -17,6 +17,11 @@ impl Decoder {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Bytes of a frame that is not whole.
+    pub(super) fn waiting(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The next whole frame; an error: the bytes are none.
     pub(super) fn next(&mut self) -> Result<Option<AMQPFrame>, String> {
         // Their parser asks for no more bytes by itself where a frame is cut.

@@ -1,7 +1,7 @@
 //! The world of a run: the broker over the simulated disk, clients over a simulated network, and time.
 
 use super::bridge::Bridged;
-use super::client::{Client, Role, Wish};
+use super::client::{Client, Role};
 use super::lodger::Lodger;
 use super::model::{How, Key, Model};
 use super::scenario::Scenario;
@@ -12,12 +12,11 @@ use crate::disk::Disk;
 use crate::effects::Effects;
 use crate::outcome::{Checker, Counts, Outcome};
 use crate::schedule::Schedule;
-use crate::trace::Trace;
+use crate::trace::{Detail, Trace};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr};
-use vowmq_core::ids::{ConnectionId, ListenerId, OpId, Seed};
-use vowmq_core::input::{CloseCause, Input, Peer, Protocol};
+use vowmq_core::ids::{OpId, Seed};
+use vowmq_core::input::Input;
 use vowmq_core::output::Output;
 use vowmq_core::time::{Monotonic, Now, WallTime};
 use vowmq_core::{Broker, Purpose, Recovered, Recovery};
@@ -29,7 +28,7 @@ const DRAIN_US: u64 = 120_000_000;
 const WALL_MS: u64 = 1_700_000_000_000;
 
 /// As many bytes are received at once as the real shell reads at once.
-const READ_BYTES_MAX: usize = 64 << 10;
+pub(super) const READ_BYTES_MAX: usize = 64 << 10;
 
 /// Turns at one moment after which a broker does not come to rest.
 const TURNS_MAX: u32 = 100_000;
@@ -123,7 +122,7 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(scenario: &'a Scenario, readable: bool) -> World<'a> {
+    pub(super) fn new(scenario: &'a Scenario, detail: Detail) -> World<'a> {
         let chance = Chance::new(scenario.seed);
         let publishers = scenario.publishers.iter().enumerate().map(|(number, plan)| Role::Publisher {
             plan: plan.clone(),
@@ -146,6 +145,10 @@ impl<'a> World<'a> {
         let clients: Vec<Client> = roles
             .map(|(number, role)| Client::new(role, chance.draws(Domain::Client, 1000 + number as u64)))
             .collect();
+        let mut trace = Trace::new(detail != Detail::Hash);
+        if detail != Detail::Hash {
+            trace.keep_entries(scenario.client_names());
+        }
         World {
             scenario,
             chance,
@@ -163,7 +166,7 @@ impl<'a> World<'a> {
             next_link: 1,
             model: Model::new(scenario),
             tap: Tap::default(),
-            trace: Trace::new(readable),
+            trace,
             effects: Effects::default(),
             counts: Counts::default(),
             declared: false,
@@ -204,9 +207,11 @@ impl<'a> World<'a> {
         let violation = self.model.violation().cloned();
         if let Some(violation) = &violation {
             self.trace.line("BROKEN", &[], || violation.to_string());
+            self.trace.record(|to| to.violated(violation));
         }
         let (trace_hash, trace) = self.trace.so_far();
-        Outcome { violation, trace_hash, trace, counts: self.counts, ..Outcome::default() }
+        let entries = self.trace.take_recording().map_or_else(Vec::new, |recording| recording.finish());
+        Outcome { violation, trace_hash, trace, entries, counts: self.counts, ..Outcome::default() }
     }
 
     fn happens(&mut self, happening: Happening) {
@@ -258,6 +263,7 @@ impl<'a> World<'a> {
         let recovery = Recovery::new(self.now(), settings, Seed(seed), Purpose::Serve);
         self.process = Process::Recovering(Box::new(recovery));
         self.trace.line("broker", &[self.epoch], || "is started and recovers".to_owned());
+        self.trace.record(|to| to.process(None));
         self.recover();
     }
 
@@ -277,6 +283,7 @@ impl<'a> World<'a> {
             None => {}
             Some(Ok(Recovered { broker, report })) => {
                 self.trace.line("broker", &[report.last_lsn.0], || format!("serves: {report:?}"));
+                self.trace.record(|to| to.process(Some(&report)));
                 self.process = Process::Serving(Box::new(broker));
                 self.turn();
             }
@@ -285,6 +292,8 @@ impl<'a> World<'a> {
     }
 
     fn order(&mut self, op: OpId, request: vowmq_core::output::DiskRequest, recovering: bool) {
+        let number = self.disk.counts().operations + 1;
+        self.trace.record(|to| to.ordered(op, number, &request));
         let latency = self.disk.submit(op, request, recovering);
         let at = self.schedule.now_us() + latency;
         self.schedule.add(at, Happening::DiskDone { epoch: self.epoch, op });
@@ -293,6 +302,7 @@ impl<'a> World<'a> {
     fn disk_done(&mut self, op: OpId) {
         let now = self.now();
         let result = self.disk.complete(op);
+        self.trace.record(|to| to.ended(op, result.as_ref().err().map(|error| &*error.message)));
         self.trace.line("disk", &[op.0], || format!("operation {op} done"));
         match &mut self.process {
             Process::Down => {}
@@ -360,223 +370,13 @@ impl<'a> World<'a> {
                 Output::Disk { op, request } => self.order(op, request, false),
                 Output::Report(event) => {
                     self.model.told(&event);
-                    self.trace.line("event", &[], || event.to_string());
+                    self.trace.note("event", &[], || event.to_string());
                 }
                 Output::Answer { .. } => {}
                 Output::Halt { fault } => self.halted(&fault),
             }
         }
         self.model.drained();
-    }
-
-    fn sends(&mut self, link: u64, bytes: &[u8]) {
-        self.trace.bytes(bytes);
-        self.trace
-            .line("broker", &[link, bytes.len() as u64], || format!("sends {} bytes to {link}", bytes.len()));
-        let before = self.model.deliveries;
-        if !self.is_aside(link) {
-            self.tap.sent(link, bytes, &mut self.model, self.scenario);
-        }
-        if self.model.deliveries > before {
-            self.last_delivery_us = self.schedule.now_us();
-        }
-        self.travel(link, bytes, false);
-    }
-
-    /// Whether it is the connection of a client that judges the broker itself.
-    fn is_aside(&self, link: u64) -> bool {
-        let client = self.links.get(&link).map(|link| &self.clients[link.client]);
-        client.is_some_and(|client| matches!(client.role, Role::Lodger(_)))
-    }
-
-    /// Bytes are on their way, perhaps in pieces.
-    fn travel(&mut self, id: u64, bytes: &[u8], to_broker: bool) {
-        let now = self.schedule.now_us();
-        let (low, high) = self.scenario.latency_us;
-        let Some(link) = self.links.get_mut(&id) else { return };
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let whole = !self.draws.percent(self.scenario.split_percent);
-            let most = rest.len().min(READ_BYTES_MAX);
-            let length = if whole { most } else { self.draws.between(1, most as u64) as usize };
-            let (piece, later) = rest.split_at(length);
-            rest = later;
-            let last = if to_broker { &mut link.last_us.0 } else { &mut link.last_us.1 };
-            let at = (now + self.draws.between(low, high)).max(*last);
-            *last = at;
-            let bytes = Bytes::copy_from_slice(piece);
-            self.schedule.add(
-                at,
-                match to_broker {
-                    true => Happening::ToBroker { link: id, bytes },
-                    false => Happening::ToClient { link: id, bytes },
-                },
-            );
-        }
-    }
-
-    /// The broker reads what has arrived, as long as it wants to.
-    fn read(&mut self, id: u64) {
-        while let Some(link) = self.links.get_mut(&id).filter(|link| link.at_broker && !link.paused)
-            && let Some(bytes) = link.waiting.pop_front()
-        {
-            if !self.is_aside(id) {
-                self.tap.received(id, &bytes, &mut self.model, self.scenario);
-            }
-            self.feed(Input::Received { connection: ConnectionId(id), bytes });
-        }
-    }
-
-    fn resumes(&mut self, id: u64) {
-        let now = self.schedule.now_us();
-        let Some(link) = self.links.get_mut(&id) else { return };
-        link.paused = false;
-        self.schedule.add(now, Happening::Read { link: id });
-    }
-
-    /// Bytes arrive at the client.
-    fn arrives(&mut self, id: u64, bytes: &[u8]) {
-        let Some(link) = self.links.get_mut(&id).filter(|link| link.at_client) else { return };
-        let (client, at_broker) = (link.client, link.at_broker);
-        link.incoming.push(bytes);
-        if at_broker {
-            self.feed(Input::Sent { connection: ConnectionId(id), bytes: bytes.len() });
-        }
-        let now = self.schedule.now_us();
-        match self.clients[client].receive_mqtt(bytes, now) {
-            None => {}
-            Some(Ok(wish)) => return self.wished(client, id, wish),
-            Some(Err(what)) => return self.unexpected(client, &what),
-        }
-        loop {
-            let Some(link) = self.links.get_mut(&id).filter(|link| link.at_client) else { return };
-            let frame = match link.incoming.next() {
-                Ok(Some(frame)) => frame,
-                Ok(None) => return,
-                Err(error) => return self.model.fail(Checker::Codec, format!("client {client}"), error),
-            };
-            self.counts.packets += 1;
-            let now = self.schedule.now_us();
-            match self.clients[client].receive(frame, self.scenario, now) {
-                Ok(wish) => self.wished(client, id, wish),
-                Err(what) => return self.unexpected(client, &what),
-            }
-        }
-    }
-
-    fn unexpected(&mut self, client: usize, what: &str) {
-        let text = format!("it is sent what none of its requests asks for: {what}");
-        self.model.fail(Checker::Protocol, format!("client {client}"), text);
-    }
-
-    fn wished(&mut self, client: usize, id: u64, wish: Wish) {
-        if !wish.bytes.is_empty() {
-            self.trace.line("client", &[client as u64, wish.bytes.len() as u64], || {
-                format!("{client} sends {} bytes", wish.bytes.len())
-            });
-            self.travel(id, &wish.bytes, true);
-        }
-        if let Some(at) = wish.wake_us {
-            self.schedule
-                .add(at.max(self.schedule.now_us() + 1), Happening::ClientWakes { client, link: id });
-        }
-        if wish.leaves {
-            self.effects.count("consumer left");
-            self.breaks(id);
-        }
-    }
-
-    fn connect(&mut self, client: usize) {
-        if self.current[client].is_some() || self.clients[client].is_done() {
-            return;
-        }
-        let is_drainer = client + 1 == self.clients.len();
-        let is_mqtt = matches!(self.clients[client].role, Role::Bridged(_));
-        if self.healed && !is_drainer && !is_mqtt && !self.clients[client].is_busy() {
-            return;
-        }
-        // Its queue goes with its connection: it comes back when the broker knows that this has ended.
-        let is_lodger = matches!(self.clients[client].role, Role::Lodger(_));
-        let too_early = is_lodger && self.links.values().any(|link| link.client == client && !link.over);
-        // MQTT's clients declare nothing: they come when somebody else has.
-        self.declared |= self.clients.iter().any(Client::has_declared);
-        let too_early = too_early || (is_mqtt && !self.declared);
-        if !matches!(self.process, Process::Serving(_)) || self.stopping || too_early {
-            let at = self.schedule.now_us() + 5_000;
-            return self.schedule.add(at, Happening::Connect { client });
-        }
-        let id = self.next_link;
-        self.next_link += 1;
-        let link = Link {
-            client,
-            at_broker: true,
-            at_client: true,
-            over: false,
-            incoming: Decoder::default(),
-            last_us: (0, 0),
-            paused: false,
-            waiting: VecDeque::new(),
-        };
-        self.links.insert(id, link);
-        self.current[client] = Some(id);
-        self.trace.line("network", &[id], || format!("connection {id} of client {client} opened"));
-        let peer = Peer { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)) };
-        let (connection, listener) = (ConnectionId(id), ListenerId(0));
-        let protocol = if is_mqtt { Protocol::Mqtt } else { Protocol::Amqp };
-        if is_mqtt {
-            self.tap.opened_by_mqtt(id);
-        }
-        if is_lodger {
-            self.model.set_aside(id);
-        }
-        self.feed(Input::Opened { connection, listener, protocol, peer });
-        let wish = self.clients[client].connected();
-        self.wished(client, id, wish);
-    }
-
-    /// The connection breaks: the client knows at once, the broker a little later.
-    pub(super) fn breaks(&mut self, id: u64) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        link.at_client = false;
-        let client = link.client;
-        self.current[client] = None;
-        let at = self.schedule.now_us() + self.draws.below(3_000);
-        self.schedule.add(at, Happening::Broken { link: id });
-        let again = at + 1_000 + self.draws.below(20_000);
-        self.schedule.add(again, Happening::Connect { client });
-    }
-
-    fn broken(&mut self, id: u64) {
-        if let Some(link) = self.links.get_mut(&id)
-            && std::mem::replace(&mut link.at_broker, false)
-        {
-            // It is over with `Close`: until then the broker handles what it has received.
-            self.feed(Input::Closed { connection: ConnectionId(id), cause: CloseCause::Broken });
-        }
-    }
-
-    /// The broker closes it. No client does anything that it may be closed for.
-    fn closes(&mut self, id: u64, reason: &str) {
-        self.trace.line("broker", &[id], || format!("closes {id}: {reason}"));
-        self.tap.forget(id);
-        self.model.ended(id);
-        let Some(link) = self.links.get_mut(&id) else { return };
-        (link.at_broker, link.over) = (false, true);
-        let (client, last) = (link.client, link.last_us.1);
-        if link.at_client && !self.stopping {
-            self.model.fail(Checker::Protocol, format!("client {client}"), format!("it is closed: {reason}"));
-        }
-        self.schedule.add(last, Happening::ClientHears { link: id });
-    }
-
-    fn client_hears(&mut self, id: u64) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        if std::mem::replace(&mut link.at_client, false) {
-            let client = link.client;
-            self.current[client] = None;
-            let at = self.schedule.now_us() + 1_000 + self.draws.below(20_000);
-            self.schedule.add(at, Happening::Connect { client });
-        }
     }
 }
 

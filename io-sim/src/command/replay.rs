@@ -5,7 +5,7 @@ use clap::Args;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use vowmq_sim::outcome::Outcome;
-use vowmq_sim::page::{Page, Window};
+use vowmq_sim::page::{Page, Subject, Window};
 use vowmq_sim::scenario::Scenario;
 use vowmq_sim::watch::{endless, record_watched, run_watched};
 
@@ -106,5 +106,6 @@ pub(super) fn write_page(
     command: &str,
     window: Option<Window>,
 ) -> Result<(), String> {
-    write_file(path, &Page { scenario, outcome, command }.render(window.unwrap_or_default()))
+    let subject = Subject::of(scenario, outcome.violation.as_ref());
+    write_file(path, &Page { subject, outcome, command }.render(window.unwrap_or_default()))
 }

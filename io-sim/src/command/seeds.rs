@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use vowmq_core::marks;
 use vowmq_sim::coverage::missed_by_amqp;
 use vowmq_sim::outcome::Outcome;
+use vowmq_sim::page::{Page, Window};
 use vowmq_sim::seeds::{Summary, campaign};
 use vowmq_sim::shrink::shrink_amqp;
 use vowmq_sim::{amqp, shell};
@@ -34,7 +35,9 @@ pub(super) struct Shell {
 #[derive(Args)]
 #[command(after_help = "Examples:
   vowmq-sim amqp --seeds 0..5000
-  vowmq-sim amqp --seeds 7..8 --trace")]
+  vowmq-sim amqp --seeds 7..8 --trace
+  vowmq-sim amqp --seeds 7..8 --shrink shrunk.json
+  vowmq-sim amqp --scenario shrunk.json --html run.html")]
 pub(super) struct Amqp {
     #[command(flatten)]
     seeds: Seeds,
@@ -48,6 +51,9 @@ pub(super) struct Amqp {
     /// Run a scenario in a file and print everything that happens.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "shrink", "marks"])]
     scenario: Option<PathBuf>,
+    /// Write what happens as one page for a browser, which needs nothing else; for one seed, or with --scenario.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["shrink", "marks"])]
+    html: Option<PathBuf>,
 }
 
 /// Seconds of work that shrinking may take.
@@ -103,15 +109,21 @@ impl Amqp {
         if let Some(path) = &self.scenario {
             let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
             let scenario = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-            return Ok(print_run(&amqp::run_traced(&scenario)));
+            let command = format!("vowmq-sim amqp --scenario {}", path.display());
+            return self.show_run(&scenario, &command);
+        }
+        if self.html.is_some() {
+            let seed = self.seeds.one()?;
+            let command = format!("vowmq-sim amqp --seeds {seed}..{} --trace", seed + 1);
+            return self.show_run(&amqp::generate(seed), &command);
         }
         if let Some(path) = &self.shrink {
-            return shrink(self.seeds.seeds()?.start, path, self.seeds.json);
+            return shrink(self.seeds.one()?, path, self.seeds.json);
         }
         let end = self.seeds.run(&Kind {
             name: "amqp",
             run: |seed| amqp::run(&amqp::generate(seed)),
-            run_traced: |seed| amqp::run_traced(&amqp::generate(seed)),
+            run_traced: |seed| amqp::run_recorded(&amqp::generate(seed)),
             show: |seed| serde_json::to_string_pretty(&amqp::generate(seed)),
             missed: |summary| missed_by_amqp(summary, &marks::counts()),
         });
@@ -119,6 +131,24 @@ impl Amqp {
             super::marks::print(marks::AMQP_MARKS..marks::MARKS.len(), &marks::counts());
         }
         end
+    }
+}
+
+impl Amqp {
+    /// Runs a scenario, and prints it or writes its page; `command` runs it again.
+    fn show_run(&self, scenario: &amqp::Scenario, command: &str) -> Result<End, String> {
+        let mut outcome = amqp::run_recorded(scenario);
+        if let Some(path) = &self.html {
+            let subject = scenario.subject(outcome.violation.as_ref());
+            let page = Page { subject, outcome: &outcome, command };
+            super::write_file(path, &page.render(Window::default()))?;
+            outcome.trace.clear();
+        }
+        let end = print_run(&outcome);
+        if let Some(path) = &self.html {
+            say!("the page is {}", path.display());
+        }
+        Ok(end)
     }
 }
 
@@ -141,7 +171,7 @@ fn shrink(seed: u64, path: &Path, json: bool) -> Result<End, String> {
         before.clients(),
         before.faults.len()
     );
-    say!("vowmq-sim amqp --scenario {}", path.display());
+    say!("vowmq-sim amqp --scenario {} --html run.html", path.display());
     Ok(End::Broken)
 }
 
@@ -151,20 +181,26 @@ impl Seeds {
     }
 
     fn run(self, kind: &Kind) -> Result<End, String> {
-        let seeds = self.seeds()?;
-        let first = seeds.start;
-        if (self.trace || self.show) && seeds.end - first != 1 {
-            return Err("--trace and --show are for one seed: --seeds 7..8".to_owned());
-        }
         if self.show {
-            let text = (kind.show)(first).map_err(|error| error.to_string())?;
+            let text = (kind.show)(self.one()?).map_err(|error| error.to_string())?;
             say!("{text}");
             return Ok(End::Clean);
         }
         if self.trace {
-            return Ok(print_run(&(kind.run_traced)(first)));
+            return Ok(print_run(&(kind.run_traced)(self.one()?)));
         }
+        let seeds = self.seeds()?;
         Ok(self.run_many(seeds, kind))
+    }
+
+    /// The only seed.
+    fn one(&self) -> Result<u64, String> {
+        let seeds = self.seeds()?;
+        if seeds.end - seeds.start == 1 {
+            Ok(seeds.start)
+        } else {
+            Err("--trace, --show, --shrink and --html are for one seed: --seeds 7..8".to_owned())
+        }
     }
 
     fn run_many(self, seeds: Range<u64>, kind: &Kind) -> End {

@@ -305,8 +305,8 @@ function drawAcross(pen, entry, y, width) {
 }
 
 function colourOf(entry) {
-  if (/^PUBLISH/.test(entry.text)) return colours.publish;
-  if (/^(PUBACK|PUBREC|PUBREL|PUBCOMP|SUBACK|UNSUBACK|CONNACK)/.test(entry.text)) return colours.answer;
+  if (/^(PUBLISH|Basic\.(Publish|Deliver|GetOk|Return)) /.test(entry.text)) return colours.publish;
+  if (/^(PUBACK|PUBREC|PUBREL|PUBCOMP|SUBACK|UNSUBACK|CONNACK|Basic\.(Ack|Nack|Reject)|Tx\.\w+Ok)/.test(entry.text)) return colours.answer;
   if (/^PING|^(opens|ends|closes) /.test(entry.text)) return colours.faint;
   return colours.session;
 }

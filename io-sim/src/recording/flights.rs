@@ -3,6 +3,7 @@
 
 use super::packet::Names;
 use super::{Entry, Fate};
+use crate::amqp::Talk;
 use crate::codec::{self, Packet, Version};
 use bytes::BytesMut;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +19,19 @@ pub(super) struct Flights {
     streams: BTreeMap<(ConnectionId, bool), Stream>,
     /// What each connection's CONNECT says that it speaks.
     versions: BTreeMap<ConnectionId, Version>,
+    /// Connections that speak AMQP; the others speak MQTT.
+    talks: BTreeMap<ConnectionId, Talk>,
     pub(super) names: Names,
+}
+
+/// Something that is whole with the bytes that were sent last.
+pub(super) struct Told {
+    /// In words.
+    pub(super) text: String,
+    /// What it is about.
+    pub(super) about: Vec<String>,
+    /// Where it ends in its stream.
+    pub(super) end: u64,
 }
 
 /// One direction of a connection.
@@ -34,9 +47,39 @@ struct Stream {
 }
 
 impl Flights {
-    /// The packets that are whole with these bytes, and where each ends in its stream. Bytes that are not MQTT are
-    /// let pass: a checker complains of them.
-    pub(super) fn packets(&mut self, id: ConnectionId, to_broker: bool, bytes: &[u8]) -> Vec<(Packet, u64)> {
+    /// The connection speaks AMQP.
+    pub(super) fn speaks_amqp(&mut self, id: ConnectionId) {
+        self.talks.insert(id, Talk::default());
+    }
+
+    /// What is whole with these bytes of a client's connection. Bytes that are none of its protocol are let pass: a
+    /// checker complains of them.
+    pub(super) fn told(
+        &mut self,
+        id: ConnectionId,
+        client: usize,
+        to_broker: bool,
+        bytes: &[u8],
+    ) -> Vec<Told> {
+        let Some(talk) = self.talks.get_mut(&id) else {
+            let packets = self.packets(id, to_broker, bytes).into_iter();
+            let told = packets.map(|(packet, end)| {
+                let (text, about) = self.names.describe(client, to_broker, id, &packet);
+                Told { text, about, end }
+            });
+            return told.collect();
+        };
+        let stream = self.streams.entry((id, to_broker)).or_default();
+        let said = talk.said(to_broker, bytes).into_iter();
+        let told = said.map(|said| {
+            stream.framed += said.bytes as u64;
+            Told { text: said.text, about: said.about, end: stream.framed }
+        });
+        told.collect()
+    }
+
+    /// The packets that are whole with these bytes, and where each ends in its stream.
+    fn packets(&mut self, id: ConnectionId, to_broker: bool, bytes: &[u8]) -> Vec<(Packet, u64)> {
         let stream = self.streams.entry((id, to_broker)).or_default();
         stream.buffer.extend_from_slice(bytes);
         let mut packets = Vec::new();

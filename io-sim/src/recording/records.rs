@@ -1,6 +1,6 @@
 //! What is written to the log, in words. Records name sessions and queues by numbers; what came before tells whose.
 
-use crate::payload;
+use crate::{amqp, payload};
 use std::collections::BTreeMap;
 use vowmq_core::durable::batch::{self, BATCH_HEADER};
 use vowmq_core::durable::codec;
@@ -138,7 +138,7 @@ impl Records {
                 format!("the queue of {} may deliver below {position}", self.owner(*queue))
             }
             Record::WillSet { key, will } => {
-                let message = payload::recognise(will.content.body()).map(|key| key.to_string());
+                let message = named(will.content.body());
                 about.extend(message.clone());
                 format!("{} leaves a will: {}", key.client, message.unwrap_or_default())
             }
@@ -178,9 +178,9 @@ impl Records {
     }
 
     fn published(&mut self, publication: &Publication, about: &mut Vec<String>) -> String {
-        let key = payload::recognise(publication.content.body());
-        let name = key.map_or_else(|| "a message".to_owned(), |key| key.to_string());
-        about.extend(key.map(|key| key.to_string()));
+        let found = named(publication.content.body());
+        let name = found.clone().unwrap_or_else(|| "a message".to_owned());
+        about.extend(found);
         let mut words = format!("{name} is published");
         let mut owners = Vec::new();
         for recipient in &publication.recipients {
@@ -227,6 +227,11 @@ impl Records {
             None => format!("{owner}: entry {position}"),
         }
     }
+}
+
+/// The name of the message with this body, as the clients of either protocol build them.
+fn named(body: &[u8]) -> Option<String> {
+    payload::recognise(body).map(|key| key.to_string()).or_else(|| amqp::message_of(body))
 }
 
 fn declared(topology: &Topology) -> String {

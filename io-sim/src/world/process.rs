@@ -351,7 +351,7 @@ impl World<'_> {
             .line("broker", &[id.0, length as u64], || format!("sends {length} bytes to connection {id}"));
         let Some(connection) = self.network.connection(id) else { return };
         let (client, attempt) = (connection.client, connection.attempt);
-        self.trace.record(|to| to.sent(id, client, false, &chunks.concat()));
+        self.trace.record(|to| drop(to.sent(id, client, false, &chunks.concat())));
         let mut leaving = Vec::new();
         let version = self.scenario.clients[client].version();
         let tap = self.taps.entry(id).or_insert_with(|| Tap::new(version));
