@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// All marks: the name, and what it means that it was reached.
-pub const MARKS: [(&str, &str); 97] = [
+pub const MARKS: [(&str, &str); 98] = [
     ("batch gathers behind a write", "records came while a batch was on its way to the disk"),
     ("batch full", "a record went into a batch of its own because the one before was full"),
     ("lazy write", "records that nobody waits for were written after their time"),
@@ -26,6 +26,7 @@ pub const MARKS: [(&str, &str); 97] = [
     ("release waits", "a PUBREL on a new connection waited for the PUBREC's record"),
     ("redelivered", "a message was sent again on another connection"),
     ("window full", "a delivery waited for room in the in-flight window"),
+    ("released ahead of a full window", "a client was told again to release what stood behind a full window"),
     ("reader slow", "a delivery waited until its connection had sent something"),
     ("QoS 0 dropped", "a QoS 0 message was dropped for a slow reader"),
     ("dropped oldest", "the oldest message went at the bound of a queue"),

@@ -1,6 +1,6 @@
 //! AMQP clients, as CI runs them: some hundreds of seeds, each fault in effect, and that a seed means one run.
 
-use vowmq_sim::amqp::{generate, run, run_traced};
+use vowmq_sim::amqp::{generate, run, run_recorded};
 use vowmq_sim::seeds::campaign;
 
 #[test]
@@ -22,9 +22,9 @@ fn a_seed_means_one_run() {
     // Broken: a failing seed could not be replayed.
     for seed in 0..10 {
         let scenario = generate(seed);
-        let (first, second) = (run_traced(&scenario), run_traced(&scenario));
+        let (first, second) = (run_recorded(&scenario), run_recorded(&scenario));
         assert_eq!(first.trace, second.trace, "seed {seed}");
         assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
-        assert_ne!(first.trace_hash, run_traced(&generate(seed + 1)).trace_hash, "the seed decides");
+        assert_ne!(first.trace_hash, run_recorded(&generate(seed + 1)).trace_hash, "the seed decides");
     }
 }

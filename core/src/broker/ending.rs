@@ -2,9 +2,9 @@
 
 use super::{Broker, Work};
 use crate::durable::gate::Waiter;
-use crate::durable::record::{Record, SessionExpiry};
+use crate::durable::record::Record;
 use crate::event::{DropReason, Event};
-use crate::ids::{ConnectionId, SessionId};
+use crate::ids::{ConnectionId, Lsn, SessionId};
 use crate::marks::reached;
 use crate::output::{CloseKind, CloseReason, Output};
 
@@ -44,13 +44,12 @@ impl Broker {
 
     fn end_attachment(&mut self, id: SessionId, goes_on: bool) {
         let attachment = self.attachments.remove(&id).expect("a client is attached");
-        if let Some(lsn) = attachment.waits_for {
-            self.gate.forget(lsn, Waiter::Deliveries(id));
+        if attachment.waits_for > Lsn::NONE {
+            self.gate.forget(attachment.waits_for, Waiter::Deliveries(id));
         }
         let session = self.state.session(id).expect("a client has a session");
-        let (key, durable, owed) = (session.key.clone(), session.durable, !session.owed.is_empty());
-        let ends = session.expiry == SessionExpiry::After(0);
-        if !goes_on && (!durable || ends) {
+        let (key, owed) = (session.key.clone(), !session.owed.is_empty());
+        if !goes_on && !session.outlives_its_connection() {
             self.remove_session(id); // [MQTT-3.1.2-6], [MQTT-3.1.2-23] of MQTT 5
             return;
         }

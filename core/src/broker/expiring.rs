@@ -118,7 +118,7 @@ impl Broker {
         let Some(will) = self.state.wills.get(key) else { return };
         let delay_ms = u64::from(will.delay_s) * 1000;
         let session = self.state.session_of(key).and_then(|id| self.state.session(id));
-        let since = session.filter(|session| session.durable && session.expiry != SessionExpiry::After(0));
+        let since = session.filter(|session| session.outlives_its_connection());
         match since.and_then(|session| session.away_since) {
             Some(since) if delay_ms > 0 => {
                 reached!("will waits");

@@ -59,7 +59,7 @@ impl Broker {
                 }
                 Waiter::Deliveries(session) => {
                     if let Some(attachment) = self.attachments.get_mut(&session) {
-                        attachment.waits_for = None;
+                        attachment.waits_for = Lsn::NONE;
                     }
                     self.pump(session);
                 }

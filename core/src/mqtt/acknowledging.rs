@@ -17,9 +17,11 @@ impl Broker {
         failed: bool,
     ) {
         let attachment = &self.attachments[&session];
-        let (queue, cursor) = (attachment.queue, attachment.cursor);
+        let (queue, cursor, released_to) = (attachment.queue, attachment.cursor, attachment.released_to);
         let found = self.entry_of(queue, packet_id);
-        let entry = found.filter(|entry| entry.position < cursor);
+        let entry = found.filter(|entry| {
+            entry.position < cursor || (entry.stage == Stage::Releasing && entry.position < released_to)
+        });
         match (kind, entry.map(|entry| (entry.delivery.qos, entry.stage, entry))) {
             (AckKind::PubAck, Some((QoS::AtLeastOnce, _, entry))) => self.settle(session, queue, &entry),
             // The subscriber does not take it: that is the end of it. [MQTT-4.3.3-4], [MQTT-4.4.0-2]
@@ -35,7 +37,7 @@ impl Broker {
                 let recorded = self.state.queue(queue).map_or(Lsn::NONE, |queue| queue.recorded_by(&entry));
                 self.acknowledge(id, AckKind::PubRel, packet_id, recorded);
             }
-            (AckKind::PubRec, None) => self.on_early_pubrec(id, queue, found, packet_id, failed),
+            (AckKind::PubRec, None) => self.on_early_pubrec(id, session, found, packet_id, failed),
             (AckKind::PubComp, Some((QoS::ExactlyOnce, Stage::Releasing, entry))) => {
                 self.settle(session, queue, &entry);
             }
@@ -53,11 +55,13 @@ impl Broker {
     fn on_early_pubrec(
         &mut self,
         id: ConnectionId,
-        queue_id: QueueId,
+        session: SessionId,
         found: Option<Entry>,
         packet_id: PacketId,
         failed: bool,
     ) {
+        let attachment = &self.attachments[&session];
+        let (queue_id, released_to) = (attachment.queue, attachment.released_to);
         let Some(queue) = self.state.queue(queue_id) else { return };
         let (sent_to, settled) = (queue.sent_to(), queue.last_settlement());
         let sent = found.filter(|entry| entry.position < sent_to && entry.delivery.qos == QoS::ExactlyOnce);
@@ -67,6 +71,10 @@ impl Broker {
             }
             Some((Stage::Queued, Entry { position, .. })) => {
                 reached!("early PUBREC");
+                if position < released_to {
+                    // It is not released again: the PUBREL that answers this counts.
+                    self.attachments.get_mut(&session).expect("it was just there").in_flight += 1;
+                }
                 self.release_entry(queue_id, position)
             }
             Some((Stage::Releasing | Stage::Settled, entry)) => queue.recorded_by(&entry),

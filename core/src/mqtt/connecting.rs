@@ -21,6 +21,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::hash::BuildHasher;
+use foldhash::quality::FixedState;
 
 /// The virtual host of MQTT listeners.
 pub(crate) const DEFAULT_VHOST: &str = "/";
@@ -201,8 +203,16 @@ impl Broker {
         if !given.is_empty() {
             return Some(given.into());
         }
-        // [MQTT-3.1.3-6]: unique, and not to be guessed by another client.
-        Some(format!("vowmq-{:016x}-{}", self.seed.client_id_key(), id))
+        Some(self.assigned_client_id(id))
+    }
+
+    /// An identifier that no session has, and that another client does not guess. [MQTT-3.1.3-6], [MQTT-3.2.2-16] of MQTT 5
+    fn assigned_client_id(&self, id: ConnectionId) -> String {
+        let hashing = FixedState::with_seed(self.seed.client_id_key());
+        let names = (0_u64..).map(|attempt| format!("vowmq-{:016x}-{id}", hashing.hash_one((id, attempt))));
+        let key = |name: &str| ClientKey { vhost: DEFAULT_VHOST.into(), client: name.into() };
+        let mut free = names.filter(|name| self.state.session_of(&key(name)).is_none());
+        free.next().expect("there are fewer sessions than attempts")
     }
 
     /// What stands in the way of serving the client now.
@@ -260,7 +270,8 @@ impl Broker {
         let text = "another connection uses the same client identifier";
         self.say_goodbye(old, ReasonCode::SessionTakenOver, text); // [MQTT-3.1.4-3] of MQTT 5
         let reason = self.reason(old, CloseKind::TakenOver, "[MQTT-3.1.4-2]", text.into());
-        let goes_on = !clean && self.state.is_durable_session(session);
+        let outlives = self.state.session(session).is_some_and(|session| session.outlives_its_connection());
+        let goes_on = !clean && outlives;
         if goes_on {
             reached!("taken over");
         }

@@ -242,7 +242,7 @@ impl Broker {
     fn on_disconnect(&mut self, id: ConnectionId, session: SessionId, disconnect: &Disconnect) {
         if let Some(seconds) = disconnect.session_expiry_s {
             let held = self.state.session(session).expect("a client has a session");
-            if held.durable && held.expiry != SessionExpiry::After(0) {
+            if held.outlives_its_connection() {
                 self.set_session_expiry(session, SessionExpiry::of_interval(seconds));
             } else if seconds > 0 {
                 return self.violated(id, Violation::SessionExpiryFromZero);

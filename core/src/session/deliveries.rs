@@ -35,6 +35,8 @@ enum Next {
     Publish(Entry, bool),
     /// Tell the client again to release this.
     Release(Entry),
+    /// The same, before what stands in front of it.
+    ReleaseAhead(Entry),
     /// The horizon has to move beyond this position first.
     MoveHorizon(QueuePosition),
     /// This message has to be read first.
@@ -57,7 +59,15 @@ impl Broker {
         for _ in 0..self.settings.limits.turn_work {
             match self.next_delivery(session) {
                 Next::Publish(entry, redelivered) => self.deliver(session, &entry, redelivered),
-                Next::Release(entry) => self.release_again(session, &entry),
+                Next::Release(entry) => {
+                    self.pass_by(session, entry.position);
+                    self.release_again(session, &entry);
+                }
+                Next::ReleaseAhead(entry) => {
+                    let attachment = self.attachments.get_mut(&session).expect("it was just there");
+                    attachment.released_to = entry.position.plus(1);
+                    self.release_again(session, &entry);
+                }
                 Next::MoveHorizon(position) => self.move_horizon(session, position),
                 Next::Read(entry) => return self.deliveries_read(session, &entry),
                 Next::PassBy(position) => self.pass_by(session, position),
@@ -83,13 +93,13 @@ impl Broker {
         if !connection.client.as_ref().is_some_and(|client| client.accepted) {
             return Next::Nothing;
         }
-        if attachment.in_flight >= connection.window(limits) {
-            reached!("window full");
-            return Next::Nothing;
-        }
         if connection.send.unsent() >= limits.unsent_bytes {
             reached!("reader slow");
             return Next::Nothing;
+        }
+        if attachment.in_flight >= connection.window(limits) {
+            reached!("window full");
+            return self.next_release(session);
         }
         let durable = self.log.durable();
         if attachment.hold > durable {
@@ -114,6 +124,7 @@ impl Broker {
                 reached!("release waits");
                 Next::Wait(recorded)
             }
+            Stage::Releasing if entry.position < attachment.released_to => Next::PassBy(entry.position),
             Stage::Releasing => Next::Release(entry),
             Stage::Queued if !queue.horizon.allows(entry.position, durable) => {
                 if queue.horizon.recorded() <= entry.position {
@@ -142,6 +153,22 @@ impl Broker {
             Stage::Queued => Next::Publish(entry, redelivered),
             Stage::Settled => unreachable!("first_from passes settled entries by"),
         }
+    }
+
+    /// The window is full. What the client is to release takes no room in it, and does not wait for what stands in front
+    /// of it. [MQTT-3.3.4-10] of MQTT 5
+    fn next_release(&mut self, session: SessionId) -> Next {
+        let attachment = self.attachments.get_mut(&session).expect("its window is full");
+        let queue = self.state.queue(attachment.queue).expect("an attached session has a queue");
+        let from = attachment.cursor.max(attachment.released_to);
+        let mut sent = queue.iter_from(from).take_while(|entry| entry.position < queue.sent_to());
+        let Some(entry) = sent.find(|entry| entry.stage == Stage::Releasing) else {
+            attachment.released_to = from.max(queue.sent_to());
+            return Next::Nothing;
+        };
+        reached!("released ahead of a full window");
+        let recorded = queue.recorded_by(&entry);
+        if recorded > self.log.durable() { Next::Wait(recorded) } else { Next::ReleaseAhead(entry) }
     }
 
     fn has_expired(&self, entry: &Entry) -> bool {
@@ -220,7 +247,6 @@ impl Broker {
 
     fn release_again(&mut self, session: SessionId, entry: &Entry) {
         let attachment = self.attachments.get_mut(&session).expect("a delivery has an attachment");
-        attachment.cursor = entry.position.plus(1);
         attachment.in_flight += 1;
         let id = attachment.connection;
         let queue = self.state.queue(attachment.queue).expect("an attached session has a queue");
@@ -250,11 +276,12 @@ impl Broker {
     fn deliveries_wait(&mut self, session: SessionId, lsn: Lsn) {
         self.log.want(lsn);
         let attachment = self.attachments.get_mut(&session).expect("who waits is attached");
-        if attachment.waits_for == Some(lsn) {
+        let before = core::mem::replace(&mut attachment.waits_for, lsn);
+        if before == lsn {
             return;
         }
         let waiter = Waiter::Deliveries(session);
-        if let Some(before) = attachment.waits_for.replace(lsn) {
+        if before > Lsn::NONE {
             self.gate.forget(before, waiter);
         }
         self.gate.wait(lsn, waiter);

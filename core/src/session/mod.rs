@@ -21,13 +21,23 @@ pub struct Attachment {
     pub in_flight: usize,
     /// Nothing is delivered before this is durable.
     pub hold: Lsn,
-    /// What the next delivery waits for.
-    pub waits_for: Option<Lsn>,
+    /// What the next delivery waits for; `Lsn::NONE`: nothing.
+    pub waits_for: Lsn,
+    /// Of what lies between the cursor and this, the client was told again to release what it has taken over.
+    pub released_to: QueuePosition,
 }
 
 impl Attachment {
     /// Everything from `front` on is to be delivered, again or for the first time. [MQTT-4.4.0-1]
     pub fn new(connection: ConnectionId, queue: QueueId, front: QueuePosition) -> Attachment {
-        Attachment { connection, queue, cursor: front, in_flight: 0, hold: Lsn::NONE, waits_for: None }
+        Attachment {
+            connection,
+            queue,
+            cursor: front,
+            in_flight: 0,
+            hold: Lsn::NONE,
+            waits_for: Lsn::NONE,
+            released_to: front,
+        }
     }
 }

@@ -319,21 +319,23 @@ impl Broker {
         self.return_loan(queue, position);
     }
 
-    /// A session's client has taken an entry over (PUBREC); the record that says so.
+    /// A session's client has taken an entry over (PUBREC); the record that says so to the session and, if it was lent,
+    /// to the group. Were only the first of them to be waited for:
+    ///
+    /// 1. PUBREC of a clean member. 2. PUBREL leaves, PUBCOMP comes. 3. Crash: the clean session is gone, and the group's
+    ///    queue has the message still. 4. Another member gets it.
     pub(crate) fn release_entry(&mut self, queue: QueueId, position: QueuePosition) -> Lsn {
         let lsn = self.commit(Record::Releasing { queue, position });
-        self.return_loan(queue, position);
-        lsn
+        lsn.max(self.return_loan(queue, position))
     }
 
-    /// What the member has, or is done with, leaves the group's queue as well, if it was lent.
-    fn return_loan(&mut self, queue: QueueId, position: QueuePosition) {
-        let Some((group, at)) = self.sharing.borrowed.remove(&(queue, position)) else { return };
-        let Some(sharing) = self.sharing.groups.get_mut(&group) else { return };
+    /// What the member has, or is done with, leaves the group's queue as well, if it was lent; the record of that.
+    fn return_loan(&mut self, queue: QueueId, position: QueuePosition) -> Lsn {
+        let Some((group, at)) = self.sharing.borrowed.remove(&(queue, position)) else { return Lsn::NONE };
+        let Some(sharing) = self.sharing.groups.get_mut(&group) else { return Lsn::NONE };
         sharing.lent.remove(&at);
-        if let Some(queue) = self.state.session(group).map(|session| session.queue) {
-            self.commit(Record::Settled { queue, position: at });
-        }
+        let Some(queue) = self.state.session(group).map(|session| session.queue) else { return Lsn::NONE };
+        self.commit(Record::Settled { queue, position: at })
     }
 
     /// A member has room again: its groups go on.

@@ -338,3 +338,125 @@ fn ones_own_message_has_no_identifier_of_a_subscription_with_no_local() {
         assert_eq!(publish.map(|bytes| (bytes[2], bytes[3])), Some((2, b'x')), "{delivered:?}");
     }
 }
+
+#[test]
+fn a_session_that_ends_with_its_connection_ends_at_a_takeover_too() {
+    // Broken: a client is told of a session that its own CONNECT had ended, and its delayed will is lost. (§3.1.2.11.2, §3.1.4)
+    for survival in [None, Some(Survival::Nothing)] {
+        let mut run = Run::new();
+        let (watcher, _) = accepted(&mut run, "watcher", true);
+        subscribe(&mut run, watcher, &[("will", 1)]);
+        let (first, _) = accepted_5(&mut run, &connect_5("c", false, 1000, None));
+        run.break_off(first);
+        let (second, present) = accepted_5(&mut run, &connect_5("c", false, 0, Some((60, "will"))));
+        assert!(present);
+        let (_, present) = accepted_5(&mut run, &connect_5("c", false, 1000, None));
+        assert!(!present, "it ended with its connection");
+        assert_eq!(run.clause_of_close(second), "[MQTT-3.1.4-2]");
+        assert_eq!(payloads(&mut run, watcher), [b"gone"]);
+        if let Some(survival) = survival {
+            let mut run = run.power_cut(survival);
+            let (_, present) = accepted_5(&mut run, &connect_5("c", false, 0, None));
+            assert!(present, "the new one stays");
+        }
+    }
+}
+
+/// CONNECT of MQTT 5 that goes on with a session that stays, and takes so many messages at a time.
+fn resume_5(run: &mut Run, client: &str, receive_maximum: u16) -> (u64, Vec<u8>) {
+    let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
+    let mut body = [&text("MQTT")[..], &[5, 0, 0, 0, 8, 0x11, 0, 0, 3, 0xe8, 0x21]].concat();
+    body.extend(receive_maximum.to_be_bytes());
+    body.extend(text(client));
+    let id = run.open();
+    run.send(id, &packet(0x10, &body));
+    let bytes = run.taken(id);
+    assert_eq!((bytes[0], bytes[2], bytes[3]), (0x20, 1, 0), "it is resumed: {bytes:?}");
+    (id, bytes)
+}
+
+fn count(bytes: &[u8], wanted: &[u8]) -> usize {
+    bytes.windows(wanted.len()).filter(|found| *found == wanted).count()
+}
+
+#[test]
+fn what_is_to_be_released_does_not_wait_for_room_in_the_window() {
+    // Broken: PUBREL waits for PUBACK. [MQTT5-3.3.4-10]
+    let mut run = Run::new();
+    let (subscriber, _) = accepted(&mut run, "s", false);
+    subscribe(&mut run, subscriber, &[("t", 2)]);
+    let (publisher, _) = accepted(&mut run, "publisher", true);
+    let qos = [1, 2, 2, 1, 2];
+    for (id, qos) in (1..).zip(qos) {
+        publish(&mut run, publisher, "t", qos, id, b"before");
+        run.send(publisher, &pubrel(id));
+    }
+    assert_eq!(payloads(&mut run, subscriber).len(), qos.len());
+    for id in [3, 5] {
+        run.send(subscriber, &pubrec(id));
+    }
+    run.break_off(subscriber);
+    let (subscriber, bytes) = resume_5(&mut run, "s", 1);
+    assert_eq!(count(&bytes, b"before"), 1, "the window has room for one");
+    for id in [3, 5] {
+        assert_eq!(count(&bytes, &pubrel(id)), 1, "{bytes:?}");
+    }
+    // Number 2 was sent on the connection before. Its PUBREC comes ahead of its PUBLISH here.
+    run.send(subscriber, &pubrec(2));
+    assert_eq!(run.taken(subscriber), pubrel(2));
+    for id in [5, 2, 3] {
+        run.send(subscriber, &pubcomp(id));
+        assert!(run.taken(subscriber).is_empty(), "the window is full as before");
+    }
+    run.send(subscriber, &puback(1));
+    assert_eq!(count(&run.taken(subscriber), b"before"), 1, "number 4");
+    publish(&mut run, publisher, "t", 1, 6, b"after");
+    assert!(run.taken(subscriber).is_empty());
+    run.send(subscriber, &puback(4));
+    assert_eq!(count(&run.taken(subscriber), b"after"), 1);
+    run.break_off(subscriber);
+    let (_, bytes) = resume_5(&mut run, "s", 10);
+    assert_eq!((count(&bytes, b"before"), count(&bytes, b"after")), (0, 1), "the others are done with");
+}
+
+#[test]
+fn a_clean_member_is_told_to_release_when_its_group_has_let_go() {
+    // Broken: after a crash another member gets what this one had completed. [MQTT5-4.8.2-5]
+    let mut run = Run::new();
+    let durable = member(&mut run, "durable", false, 2);
+    let clean = member(&mut run, "clean", true, 2);
+    run.break_off(durable);
+    let all = publish_many(&mut run, "t", 2, 1);
+    assert_eq!(numbers(payloads(&mut run, clean)), all);
+    run.hold_disk = true;
+    run.send(clean, &pubrec(1));
+    assert!(run.taken(clean).is_empty(), "the group has it still, if the power goes now");
+    run.release_disk();
+    assert_eq!(run.taken(clean), pubrel(1));
+    let mut run = run.power_cut(Survival::Nothing);
+    let (durable, _) = accepted(&mut run, "durable", false);
+    assert!(payloads(&mut run, durable).is_empty());
+}
+
+#[test]
+fn an_assigned_identifier_is_nobodys() {
+    // Broken: a client without an identifier of its own gets another one's session. [MQTT5-3.2.2-16]
+    let nameless = |run: &mut Run| {
+        let id = run.open();
+        run.send(id, &connect_5("", false, 1000, None));
+        let connack = run.taken(id);
+        let at = 1 + connack.iter().position(|byte| *byte == 0x12).expect("it is told its identifier");
+        let length = usize::from(u16::from_be_bytes([connack[at], connack[at + 1]]));
+        (connack[2], String::from_utf8(connack[at + 2..at + 2 + length].to_vec()).expect("text"))
+    };
+    let mut run = Run::new();
+    accepted(&mut run, "somebody", false);
+    let (_, assigned) = nameless(&mut run);
+    // The same again, and somebody has that name already.
+    let mut run = Run::new();
+    let (somebody, _) = accepted(&mut run, &assigned, false);
+    let (present, another) = nameless(&mut run);
+    assert_eq!(present, 0);
+    assert_ne!(another, assigned);
+    assert!(run.closed(somebody).is_none());
+}

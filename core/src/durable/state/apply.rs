@@ -368,6 +368,11 @@ impl VirtualHost {
 }
 
 impl Session {
+    /// Whether it goes on without its connection (MQTT 5 §3.1.2.11.2).
+    pub fn outlives_its_connection(&self) -> bool {
+        self.durable && self.expiry != SessionExpiry::After(0)
+    }
+
     /// The filters of its shared subscriptions.
     pub fn shares(&self) -> Vec<Box<str>> {
         // "0" comes right behind "/".
