@@ -448,7 +448,7 @@ impl<'a> Model<'a> {
         let from = Key { number: 0, ..key };
         let stays = |key: &Key| self.messages[key].publication.expires_ms.is_none();
         let ready = |copy: &Copy| {
-            let over = copy.settled || copy.rejected || copy.limbo || copy.may_be_lost;
+            let over = copy.settled || copy.rejected || copy.limbo || (copy.may_be_lost && self.crashes > 0);
             // What was given away may wait for its body before it leaves.
             let leaves = copy.asked.is_some() || copy.coming.is_some();
             copy.sent && copy.holder.is_none() && copy.ready_since <= decided && !over && !leaves
@@ -456,10 +456,11 @@ impl<'a> Model<'a> {
         let mut before = self.copies[queue].range(from..key);
         let before = before.find(|(key, copy)| ready(copy) && stays(key)).map(|(before, _)| *before);
         if let Some(before) = before {
+            let name = &self.scenario.queues[queue].name;
             self.fail(
                 Checker::Order,
                 key,
-                format!("{before} came back to its place before it, and is passed by"),
+                format!("{name} gives it out for the first time, and passes by {before}, which came back and stands before it"),
             );
         }
     }

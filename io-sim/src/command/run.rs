@@ -186,10 +186,13 @@ pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, String> {
     Ok(stop)
 }
 
+/// Reads `A..B`, or `A` for one seed.
 pub(super) fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
-    let (from, to) = text.split_once("..").ok_or("seeds are given as A..B")?;
     let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}"));
-    let seeds = number(from)?..number(to)?;
+    let seeds = match text.split_once("..") {
+        Some((from, to)) => number(from)?..number(to)?,
+        None => number(text)?..number(text)?.checked_add(1).ok_or("the last number is no seed")?,
+    };
     if seeds.is_empty() { Err("there is no seed in that range".to_owned()) } else { Ok(seeds) }
 }
 

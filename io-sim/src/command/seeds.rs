@@ -6,13 +6,14 @@ use clap::Args;
 use cpu_time::ProcessTime;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vowmq_core::marks;
 use vowmq_sim::coverage::missed_by_amqp;
-use vowmq_sim::outcome::Outcome;
+use vowmq_sim::outcome::{Checker, Outcome};
 use vowmq_sim::page::{Page, Window};
 use vowmq_sim::seeds::{Summary, campaign};
 use vowmq_sim::shrink::shrink_amqp;
@@ -22,7 +23,7 @@ use vowmq_sim::{amqp, shell};
 #[derive(Args)]
 #[command(after_help = "Examples:
   vowmq-sim shell --seeds 0..500
-  vowmq-sim shell --seeds 7..8 --trace")]
+  vowmq-sim shell --seeds 7 --trace")]
 pub(super) struct Shell {
     #[command(flatten)]
     seeds: Seeds,
@@ -35,8 +36,8 @@ pub(super) struct Shell {
 #[derive(Args)]
 #[command(after_help = "Examples:
   vowmq-sim amqp --seeds 0..5000
-  vowmq-sim amqp --seeds 7..8 --trace
-  vowmq-sim amqp --seeds 7..8 --shrink shrunk.json
+  vowmq-sim amqp --seeds 7 --trace
+  vowmq-sim amqp --seeds 7 --shrink shrunk.json
   vowmq-sim amqp --scenario shrunk.json --html run.html")]
 pub(super) struct Amqp {
     #[command(flatten)]
@@ -61,7 +62,7 @@ const SHRINK_SECONDS: u64 = 60;
 
 #[derive(Args)]
 struct Seeds {
-    /// The seeds: from A to B, B not included.
+    /// The seeds: from A to B, B not included; or one seed, A.
     #[arg(long, value_parser = parse_seeds, value_name = "A..B")]
     seeds: Option<Range<u64>>,
     /// Threads; as many as there are processors by default.
@@ -84,6 +85,8 @@ struct Seeds {
 /// A kind of runs.
 struct Kind {
     name: &'static str,
+    /// Whether its scenarios can be made smaller.
+    shrinks: bool,
     run: fn(u64) -> Outcome,
     run_traced: fn(u64) -> Outcome,
     /// The scenario as JSON.
@@ -96,6 +99,7 @@ impl Shell {
     pub(super) fn run(self) -> Result<End, String> {
         self.seeds.run(&Kind {
             name: "shell",
+            shrinks: false,
             run: |seed| shell::run(&shell::generate(seed)),
             run_traced: |seed| shell::run_traced(&shell::generate(seed)),
             show: |seed| serde_json::to_string_pretty(&shell::generate(seed)),
@@ -114,7 +118,7 @@ impl Amqp {
         }
         if self.html.is_some() {
             let seed = self.seeds.one()?;
-            let command = format!("vowmq-sim amqp --seeds {seed}..{} --trace", seed + 1);
+            let command = format!("vowmq-sim amqp --seeds {seed} --trace");
             return self.show_run(&amqp::generate(seed), &command);
         }
         if let Some(path) = &self.shrink {
@@ -122,6 +126,7 @@ impl Amqp {
         }
         let end = self.seeds.run(&Kind {
             name: "amqp",
+            shrinks: true,
             run: |seed| amqp::run(&amqp::generate(seed)),
             run_traced: |seed| amqp::run_recorded(&amqp::generate(seed)),
             show: |seed| serde_json::to_string_pretty(&amqp::generate(seed)),
@@ -171,7 +176,7 @@ fn shrink(seed: u64, path: &Path, json: bool) -> Result<End, String> {
         before.clients(),
         before.faults.len()
     );
-    say!("vowmq-sim amqp --scenario {} --html run.html", path.display());
+    say!("vowmq-sim amqp --scenario {} --html {}", path.display(), path.with_extension("html").display());
     Ok(End::Broken)
 }
 
@@ -199,7 +204,7 @@ impl Seeds {
         if seeds.end - seeds.start == 1 {
             Ok(seeds.start)
         } else {
-            Err("--trace, --show, --shrink and --html are for one seed: --seeds 7..8".to_owned())
+            Err("--trace, --show, --shrink and --html are for one seed: --seeds 7".to_owned())
         }
     }
 
@@ -266,8 +271,17 @@ fn print_summary(kind: &Kind, summary: &Summary, elapsed: Duration) {
     if summary.failures.is_empty() {
         say!("every promise was kept");
     }
+    let mut by_checker: BTreeMap<Checker, Vec<u64>> = BTreeMap::new();
     for (seed, violation) in &summary.failures {
         say!("BROKEN by seed {seed}: {violation}");
-        say!("  vowmq-sim {} --seeds {seed}..{} --trace", kind.name, seed + 1);
+        by_checker.entry(violation.checker).or_default().push(*seed);
+    }
+    for (checker, seeds) in by_checker {
+        let (seed, count) = (seeds[0], seeds.len());
+        say!("{checker}, by {count} of the seeds: {}", checker.meaning());
+        say!("  vowmq-sim {} --seeds {seed} --trace", kind.name);
+        if kind.shrinks {
+            say!("  vowmq-sim {} --seeds {seed} --shrink shrunk-{checker}-{seed}.json", kind.name);
+        }
     }
 }
