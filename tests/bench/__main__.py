@@ -132,7 +132,9 @@ def main():
         sizes.backlog = options.backlog
     results = Results(options.results, "quick.json" if options.quick else "results.json")
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    work = tempfile.mkdtemp(prefix="bench-", dir=options.work or options.results)
+    place = options.work or options.results
+    os.makedirs(place, exist_ok=True)
+    work = tempfile.mkdtemp(prefix="bench-", dir=place)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the brokers that run are stopped on the way out
     failed = False
     try:

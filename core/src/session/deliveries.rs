@@ -161,9 +161,12 @@ impl Broker {
         let attachment = self.attachments.get_mut(&session).expect("its window is full");
         let queue = self.state.queue(attachment.queue).expect("an attached session has a queue");
         let from = attachment.cursor.max(attachment.released_to);
+        if from >= queue.sent_to() {
+            return Next::Nothing; // nothing stands there that was sent before
+        }
         let mut sent = queue.iter_from(from).take_while(|entry| entry.position < queue.sent_to());
         let Some(entry) = sent.find(|entry| entry.stage == Stage::Releasing) else {
-            attachment.released_to = from.max(queue.sent_to());
+            attachment.released_to = queue.sent_to();
             return Next::Nothing;
         };
         reached!("released ahead of a full window");

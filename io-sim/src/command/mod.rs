@@ -109,6 +109,12 @@ fn read_scenario(path: &Path) -> Result<Scenario, String> {
         return vowmq_sim::scenario::read(path);
     }
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    if serde_json::from_str::<vowmq_sim::amqp::Scenario>(&text).is_ok() {
+        let path = path.display();
+        return Err(format!(
+            "{path} is a scenario of AMQP clients, which `vowmq-sim amqp --scenario {path}` runs"
+        ));
+    }
     scenario_in(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 

@@ -46,6 +46,11 @@ impl<J: FnMut(&Scenario) -> Verdict> Shrinker<Scenario, J> {
         self.propose(|scenario| scenario["latency_us"] = json!([10, 10]));
         self.propose(|scenario| scenario["split_percent"] = json!(0));
         for queue in 0..count(&self.value, "queues") {
+            for publisher in 0..count(&self.value, "publishers") {
+                let to_all = self.value["publishers"][publisher]["queue"].is_null();
+                _ = to_all
+                    && self.propose(|scenario| scenario["publishers"][publisher]["queue"] = json!(queue));
+            }
             for list in ["subjects", "topics"] {
                 self.propose(|scenario| scenario["queues"][queue][list] = json!([]));
             }
@@ -59,14 +64,22 @@ impl<J: FnMut(&Scenario) -> Verdict> Shrinker<Scenario, J> {
         self.value != before
     }
 
-    /// Nothing instead of something, no instead of yes, a smaller number.
+    /// Nothing instead of something, no instead of yes, always instead of sometimes, a smaller number.
     fn simpler(&mut self, path: &str) {
         let field = path.rsplit('/').next().unwrap_or_default().to_owned();
         match self.value.pointer(path).cloned() {
             Some(Value::Bool(true)) => _ = self.propose(|scenario| put(scenario, path, json!(false))),
             Some(Value::Number(number)) => {
-                let none = self.propose(|scenario| put(scenario, path, Value::Null))
+                // Without its queue, a publisher would publish to all.
+                let none = (field != "queue" && self.propose(|scenario| put(scenario, path, Value::Null)))
                     || self.propose(|scenario| put(scenario, path, json!(0)));
+                let may_be_always = !none && field.ends_with("_percent");
+                let always = || json!(100);
+                if may_be_always
+                    && (number.as_u64() == Some(100) || self.propose(|scenario| put(scenario, path, always())))
+                {
+                    return;
+                }
                 if let Some(number) = number.as_u64().filter(|_| !none && field != "client") {
                     self.smaller(path, &field, number);
                 }
