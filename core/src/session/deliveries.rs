@@ -88,16 +88,15 @@ impl Broker {
             return if self.is_group(session) { Next::OfGroup } else { Next::Nothing };
         };
         let connection = &self.connections[&attachment.connection];
-        let limits = &self.settings.limits;
         // No delivery before its CONNACK has left.
         if !connection.client.as_ref().is_some_and(|client| client.accepted) {
             return Next::Nothing;
         }
-        if connection.send.unsent() >= limits.unsent_bytes {
+        if connection.send.unsent() >= self.settings.limits.unsent_bytes {
             reached!("reader slow");
             return Next::Nothing;
         }
-        if attachment.in_flight >= connection.window(limits) {
+        if attachment.in_flight >= connection.window(&self.settings.limits) {
             reached!("window full");
             return self.next_release(session);
         }

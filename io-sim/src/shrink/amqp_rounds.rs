@@ -76,7 +76,8 @@ impl<J: FnMut(&Scenario) -> Verdict> Shrinker<Scenario, J> {
                 let may_be_always = !none && field.ends_with("_percent");
                 let always = || json!(100);
                 if may_be_always
-                    && (number.as_u64() == Some(100) || self.propose(|scenario| put(scenario, path, always())))
+                    && (number.as_u64() == Some(100)
+                        || self.propose(|scenario| put(scenario, path, always())))
                 {
                     return;
                 }
