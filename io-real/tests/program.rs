@@ -96,7 +96,7 @@ fn a_broker_says_what_it_does_and_ends_in_order() {
     assert_eq!(second.status.code(), Some(1));
     assert!(errors(&second).contains(&format!("another vowmq (pid {}) uses", broker.child.id())));
     let check = output(vowmq().args(["check", "--data-dir"]).arg(&store));
-    assert_eq!(check.status.code(), Some(1), "a running store cannot be checked");
+    assert_eq!(check.status.code(), Some(3), "a running store cannot be checked");
 
     broker.signal(Signal::TERM);
     assert_eq!(broker.exit_code(), Some(0));
@@ -116,9 +116,9 @@ fn looking_at_a_missing_store_makes_nothing() {
     // If it failed, a misspelt path would be made, and called sound.
     let place = tempfile::tempdir().expect("a temporary directory can be made");
     let missing = place.path().join("missing");
-    for command in ["check", "inspect"] {
+    for (command, exit) in [("check", 3), ("inspect", 1)] {
         let looked = output(vowmq().args([command, "--data-dir"]).arg(&missing));
-        assert_eq!(looked.status.code(), Some(1));
+        assert_eq!(looked.status.code(), Some(exit));
         assert!(errors(&looked).contains("there is no such directory"));
     }
     assert!(!missing.exists());

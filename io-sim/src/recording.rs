@@ -142,6 +142,8 @@ pub(crate) struct Recording {
     flights: Flights,
     operations: BTreeMap<OpId, usize>,
     records: Records,
+    /// The last record that was written.
+    written: u64,
     synced: Lsn,
     crash: Option<usize>,
 }
@@ -155,6 +157,7 @@ impl Recording {
             flights: Flights::default(),
             operations: BTreeMap::new(),
             records: Records::default(),
+            written: 0,
             synced: Lsn(0),
             crash: None,
         }
@@ -330,6 +333,22 @@ impl Recording {
         self.end(index, if error.is_some() { Fate::Failed } else { Fate::Done });
         if let (What::Operation { details, .. }, Some(error)) = (&mut self.entries[index].what, error) {
             details.push(format!("failed: {error}"));
+        }
+    }
+
+    /// As `ended`, where nobody reads the platter: what was written before a sync is taken for synced.
+    pub(crate) fn ended_as_ordered(&mut self, op: OpId, error: Option<&str>) {
+        let ordered = self.operations.get(&op).map(|index| &self.entries[*index].what);
+        let (sync, last) = match ordered {
+            Some(What::Operation { sync, records, .. }) => (*sync, records.map_or(0, |(_, last)| last)),
+            _ => (false, 0),
+        };
+        self.ended(op, error);
+        if error.is_none() {
+            self.written = self.written.max(last);
+            if sync {
+                self.synced(Lsn(self.written));
+            }
         }
     }
 

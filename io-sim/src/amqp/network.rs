@@ -204,7 +204,7 @@ impl World<'_> {
         self.current[client] = None;
         self.trace.record(|to| {
             to.lost(ConnectionId(id), false);
-            to.note("client", Some(client as u64), format!("connection {id} breaks"));
+            to.note("client", Some(client as u64), format!("loses connection {id}"));
         });
         let at = self.schedule.now_us() + self.draws.below(3_000);
         self.schedule.add(at, Happening::Broken { link: id });

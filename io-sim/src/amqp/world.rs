@@ -302,7 +302,7 @@ impl<'a> World<'a> {
     fn disk_done(&mut self, op: OpId) {
         let now = self.now();
         let result = self.disk.complete(op);
-        self.trace.record(|to| to.ended(op, result.as_ref().err().map(|error| &*error.message)));
+        self.trace.record(|to| to.ended_as_ordered(op, result.as_ref().err().map(|error| &*error.message)));
         self.trace.line("disk", &[op.0], || format!("operation {op} done"));
         match &mut self.process {
             Process::Down => {}

@@ -149,7 +149,7 @@ function readLasting() {
   };
   const ups = [];
   ENTRIES.forEach((entry, index) => {
-    if (entry.kind === "flight" && entry.fate === "done" && entry.text.startsWith("CONNACK accepted")) {
+    if (entry.kind === "flight" && entry.fate === "done" && /^(CONNACK accepted|Connection\.OpenOk)/.test(entry.text)) {
       ups.push([entry.end_us, 1, entry.client, index]);
     }
     const goes = entry.kind === "flight" && entry.to_broker && /^(opens|ends) /.test(entry.text);

@@ -232,7 +232,7 @@ const SIGNS = [
   ["✕", "a crash: of the process, or of the power, which takes the page cache too"],
   ["⚡", "a fault of the scenario sets in"],
   ["○", "a client comes to a step of its program, or something happens to it"],
-  ["┃", "a thick line: the client has its CONNACK; the broker serves. Hatched colour: it recovers. Red ground: it is down"],
+  ["┃", "a thick line: the client is connected; the broker serves. Hatched colour: it recovers. Red ground: it is down"],
   ["+ 12 ms", "time in which nothing happened, shortened"],
   ["m0.3", "the fourth message of the first client. Click it to follow it from PUBLISH to record, answer and delivery"],
 ];

@@ -167,6 +167,7 @@ impl World<'_> {
             Fault::Reload { broker, .. } => {
                 if self.process.is_serving() {
                     self.effects.count("settings reloaded");
+                    self.verify_all_that_asked();
                     self.settings_change(broker.settings());
                     self.feed(Input::Reload(Box::new(self.settings)));
                 }

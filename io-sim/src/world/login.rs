@@ -26,6 +26,8 @@ pub(super) struct Logins {
     /// By user: when the driver answers what it was asked last. It answers one user in the order of the questions: else a
     /// connection that its client has given up long ago could take over a later one.
     answered: BTreeMap<String, u64>,
+    /// Questions that are not answered: in which life of the broker, by which connection, and whether the password is right.
+    asked: Vec<(u64, ConnectionId, bool)>,
 }
 
 impl Logins {
@@ -54,10 +56,22 @@ impl World<'_> {
         let at = *answered;
         let epoch = self.process.epoch;
         self.trace.line("broker", &[connection.0], || format!("asks who is at connection {connection}"));
+        self.logins.asked.push((epoch, connection, right));
         self.schedule.add(at, Happening::Verified { epoch, connection, right });
     }
 
+    /// Other settings are about to be in force. If they ask nobody for a password, who comes then would overtake those
+    /// that are being looked at, and an older connection of a client take over the newer one: they are answered first.
+    pub(super) fn verify_all_that_asked(&mut self) {
+        for (epoch, connection, right) in self.logins.asked.clone() {
+            self.verified(epoch, connection, right);
+        }
+    }
+
     pub(super) fn verified(&mut self, epoch: u64, connection: ConnectionId, right: bool) {
+        let asked = self.logins.asked.iter().position(|asked| *asked == (epoch, connection, right));
+        let Some(asked) = asked else { return };
+        self.logins.asked.remove(asked);
         if epoch != self.process.epoch {
             return;
         }
