@@ -8,13 +8,21 @@ use std::collections::BTreeSet;
 use vowmq_core::facts::Fact;
 use vowmq_core::input::Input;
 
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+/// CONNECT of MQTT 5 without keep-alive, up to the client's identifier.
+fn connect_beginning(client: &str, flags: u8, properties: &[u8]) -> Vec<u8> {
+    let head = [5, flags, 0, 0, properties.len() as u8];
+    [&text("MQTT")[..], &head, properties, &text(client)].concat()
+}
+
 /// CONNECT of MQTT 5 with a session that stays so many seconds, and perhaps a will.
 fn connect_5(client: &str, clean: bool, expiry_s: u32, will: Option<(u32, &str)>) -> Vec<u8> {
-    let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
     let flags = u8::from(clean) << 1 | if will.is_some() { 0x0c } else { 0 };
-    let mut body = [&text("MQTT")[..], &[5, flags, 0, 0, 5, 0x11]].concat();
-    body.extend(expiry_s.to_be_bytes());
-    body.extend(text(client));
+    let properties = [&[0x11][..], &expiry_s.to_be_bytes()].concat();
+    let mut body = connect_beginning(client, flags, &properties);
     if let Some((delay_s, topic)) = will {
         body.extend([5, 0x18]);
         body.extend(delay_s.to_be_bytes());
@@ -364,12 +372,9 @@ fn a_session_that_ends_with_its_connection_ends_at_a_takeover_too() {
 
 /// CONNECT of MQTT 5 that goes on with a session that stays, and takes so many messages at a time.
 fn resume_5(run: &mut Run, client: &str, receive_maximum: u16) -> (u64, Vec<u8>) {
-    let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
-    let mut body = [&text("MQTT")[..], &[5, 0, 0, 0, 8, 0x11, 0, 0, 3, 0xe8, 0x21]].concat();
-    body.extend(receive_maximum.to_be_bytes());
-    body.extend(text(client));
+    let properties = [&[0x11, 0, 0, 3, 0xe8, 0x21][..], &receive_maximum.to_be_bytes()].concat();
     let id = run.open();
-    run.send(id, &packet(0x10, &body));
+    run.send(id, &packet(0x10, &connect_beginning(client, 0, &properties)));
     let bytes = run.taken(id);
     assert_eq!((bytes[0], bytes[2], bytes[3]), (0x20, 1, 0), "it is resumed: {bytes:?}");
     (id, bytes)

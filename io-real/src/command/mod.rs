@@ -32,8 +32,8 @@ enum Command {
     /// Run the broker (also without a command).
     Serve(ServeFlags),
     /// Verify the store of a stopped broker, with every message in it; of a damaged one, tell what is missing and who is
-    /// affected. Changes nothing. Exit 0: sound, 1: damaged, 3: it could not be checked, since a
-    /// broker uses it or there is none.
+    /// affected. Changes nothing. Exit 0: sound, 1: damaged, 3: it could not be checked, since a broker uses it or there is
+    /// none.
     Check {
         /// The directory of the store.
         #[arg(long, value_name = "DIR")]

@@ -146,7 +146,7 @@ impl Directory {
         let file = self.file(segment)?;
         if sync {
             let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
-            file.write_synced(&self.path_of(segment), &mut staging, chunks, offset)?;
+            file.write_synced(|| self.path_of(segment), &mut staging, chunks, offset)?;
         } else {
             file.write(chunks, offset)?;
         }

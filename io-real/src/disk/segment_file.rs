@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -100,10 +100,11 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Writes; then this and all that was written before is durable. `path` is the file's.
+    /// Writes; then this and all that was written before is durable. `path` tells the file's, which only the first such
+    /// write asks for.
     pub(super) fn write_synced(
         &self,
-        path: &Path,
+        path: impl FnOnce() -> PathBuf,
         staging: &mut Staging,
         chunks: &[Bytes],
         offset: u64,
@@ -111,7 +112,7 @@ impl SegmentFile {
         let length: usize = chunks.iter().map(Bytes::len).sum();
         if length <= DIRECT_BYTES_MAX
             && !self.unsynced.load(Ordering::Relaxed)
-            && let Some(direct) = self.direct.get_or_init(|| open_direct(path))
+            && let Some(direct) = self.direct.get_or_init(|| open_direct(&path()))
         {
             match write_direct(direct, staging.copy(chunks, length), offset)? {
                 Direct::Written => return Ok(()),
@@ -216,7 +217,7 @@ mod tests {
 
     const LENGTH: u64 = 64 * 4096;
 
-    fn reserved(place: &tempfile::TempDir) -> (std::path::PathBuf, SegmentFile) {
+    fn reserved(place: &tempfile::TempDir) -> (PathBuf, SegmentFile) {
         let path = place.path().join("segment");
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).open(&path).expect("makes");
@@ -247,7 +248,8 @@ mod tests {
                 file.write(&sectors(byte, count), offset).expect("writes");
                 assert!(file.unsynced.load(Ordering::Relaxed));
             } else {
-                file.write_synced(&path, &mut staging, &sectors(byte, count), offset).expect("writes");
+                file.write_synced(|| path.clone(), &mut staging, &sectors(byte, count), offset)
+                    .expect("writes");
                 assert!(!file.unsynced.load(Ordering::Relaxed), "what was left unsynced is synced with it");
             }
             expected[offset as usize..offset as usize + count * 4096].fill(byte);
@@ -262,7 +264,7 @@ mod tests {
         let (path, file) = reserved(&place);
         file.direct.set(None).expect("not tried yet");
         let mut staging = Staging::default();
-        file.write_synced(&path, &mut staging, &sectors(7, 2), 4096).expect("writes");
+        file.write_synced(|| path.clone(), &mut staging, &sectors(7, 2), 4096).expect("writes");
         assert_eq!(file.read(4096, 8192).expect("reads"), sectors(7, 2).concat());
         assert!(staging.0.is_empty(), "it was not tried");
     }
@@ -275,7 +277,7 @@ mod tests {
         let mut staging = Staging::default();
         // No file system that has the way takes a length like this one.
         let odd = vec![Bytes::from_static(b"seven b")];
-        file.write_synced(&path, &mut staging, &odd, 4096).expect("writes");
+        file.write_synced(|| path.clone(), &mut staging, &odd, 4096).expect("writes");
         assert_eq!(file.read(4096, 7).expect("reads"), odd[0]);
         assert_eq!(file.read(4103, 1).expect("reads"), [0][..]);
     }
