@@ -16,7 +16,7 @@ use crate::codec::{Connect, Disconnect, LastWill, Packet, Terms, Version};
 use crate::happening::Timer;
 use crate::model::Model;
 use crate::outcome::{Checker, Counts};
-use crate::scenario::{Action, ClientProgram};
+use crate::scenario::{Action, Asked, ClientProgram};
 use crate::trace::Trace;
 use agreement::Agreement;
 use bytes::{Bytes, BytesMut};
@@ -76,6 +76,8 @@ pub(crate) struct Client {
     left: bool,
     /// Its next session begins afresh.
     afresh: bool,
+    /// What it asks for in the place of its usual session expiry, until a CONNACK comes.
+    asks_once_s: Option<u32>,
     /// Connections tried.
     attempts: usize,
     session: Session,
@@ -93,8 +95,8 @@ pub(crate) struct Client {
 enum Link {
     Off,
     Opening,
-    Handshake { connection: ConnectionId, clean: bool },
-    Up { connection: ConnectionId, clean: bool },
+    Handshake { connection: ConnectionId, asked: Asked },
+    Up { connection: ConnectionId, asked: Asked },
 }
 
 /// The password of the client with this identifier, and of the user of this name.
@@ -125,6 +127,7 @@ impl Client {
             online: false,
             left: false,
             afresh: false,
+            asks_once_s: None,
             attempts: 0,
             session,
             buffer: BytesMut::new(),
@@ -155,7 +158,10 @@ impl Client {
             self.online = true;
         }
         match action {
-            Action::Connect { clean } => self.ask_to_connect(around, clean),
+            Action::Connect { clean, session_expiry_s } => {
+                self.asks_once_s = session_expiry_s.filter(|_| self.program.version() == Version::V5);
+                self.ask_to_connect(around, clean)
+            }
             Action::Publish { topic, qos, retain, size, count, expiry_s } => {
                 for _ in 0..count {
                     self.plan_publish(around, &topic, (qos, retain), size, expiry_s);
@@ -198,19 +204,21 @@ impl Client {
 
     /// The connection it asked for has a number now.
     pub(crate) fn opened(&mut self, around: &mut Context<'_>, connection: ConnectionId) {
-        let clean = self.program.clean || self.afresh;
-        self.link = Link::Handshake { connection, clean };
+        let stays_s = self.stays_s();
+        let asked = match stays_s {
+            _ if self.program.clean || self.afresh => Asked::Clean,
+            Some(0) => Asked::Last,
+            _ => Asked::Kept,
+        };
+        self.link = Link::Handshake { connection, asked };
         let will = self.program.will.as_ref().map(|will| {
             let length = crate::payload::HEADER_BYTES as u32;
             let key = around.model.new_message(self.index, &will.topic, will.qos, will.retain, length);
             (key, will)
         });
-        if clean {
-            around.model.clean_connect_sent(self.index);
-        }
-        let kept = !clean && self.program.mqtt5.is_some();
+        let kept = !asked.ends() && self.program.mqtt5.is_some();
         let delay_s = will.map_or(0, |(_, will)| if kept { will.delay_s } else { 0 });
-        around.model.connect_sent(self.index, will.map(|(key, _)| key), delay_s, clean);
+        around.model.connect_sent(self.index, will.map(|(key, _)| (key, delay_s)), asked, stays_s);
         let will = will.map(|(key, will)| LastWill {
             topic: will.topic.clone(),
             payload: crate::payload::build(key, 0),
@@ -220,7 +228,7 @@ impl Client {
         });
         let asks = self.program.mqtt5.as_ref();
         let terms = asks.map_or(Terms::default(), |asks| Terms {
-            session_expiry_s: (!clean).then_some(asks.session_expiry_s),
+            session_expiry_s: stays_s.filter(|_| asked != Asked::Clean),
             receive_maximum: Some(asks.receive_maximum),
             topic_alias_maximum: Some(asks.topic_alias_maximum),
         });
@@ -228,7 +236,7 @@ impl Client {
             version: self.program.version(),
             client_id: self.program.id.clone(),
             keep_alive_s: self.program.keep_alive_s,
-            clean,
+            clean: asked == Asked::Clean,
             will,
             password: self.logs_in.then(|| password(&self.program.id)),
             terms,
@@ -280,11 +288,11 @@ impl Client {
         }
     }
 
-    /// Whether its session is clean on this connection; none if it is not its connection.
-    pub(crate) fn clean_on(&self, id: ConnectionId) -> Option<bool> {
+    /// What it asked of its session on this connection; none if it is not its connection.
+    pub(crate) fn asked_on(&self, id: ConnectionId) -> Option<Asked> {
         match self.link {
-            Link::Handshake { connection, clean } | Link::Up { connection, clean } => {
-                (connection == id).then_some(clean)
+            Link::Handshake { connection, asked } | Link::Up { connection, asked } => {
+                (connection == id).then_some(asked)
             }
             Link::Off | Link::Opening => None,
         }
@@ -323,13 +331,18 @@ impl Client {
     fn ask_to_connect(&mut self, around: &mut Context<'_>, clean: bool) {
         self.left = false;
         self.online = true;
-        if clean {
-            self.afresh = true;
+        self.afresh |= clean;
+        if clean || self.asks_once_s.is_some() {
             self.take_over(around);
         }
         if self.link == Link::Off {
             self.open(around);
         }
+    }
+
+    /// Seconds that it asks its session to stay, if it speaks MQTT 5.
+    fn stays_s(&self) -> Option<u32> {
+        self.program.mqtt5.as_ref().map(|asks| self.asks_once_s.unwrap_or(asks.session_expiry_s))
     }
 
     fn plan_publish(
@@ -356,11 +369,11 @@ impl Client {
         self.online = false;
         self.left = true;
         match self.link {
-            Link::Up { connection, clean } => {
+            Link::Up { connection, asked } => {
                 self.pump(around);
                 let of_mqtt_5 = self.program.version() == Version::V5;
                 // [MQTT-3.14.2-2]: a session that ends with its connection cannot be made to stay.
-                let session_expiry_s = session_expiry_s.filter(|_| of_mqtt_5 && !clean);
+                let session_expiry_s = session_expiry_s.filter(|_| of_mqtt_5 && !asked.ends());
                 let code = if of_mqtt_5 && keeps_will { 0x04 } else { 0 };
                 self.write(around, &Packet::Disconnect(Disconnect { code, session_expiry_s }));
                 if code == 0 {
@@ -423,10 +436,10 @@ impl Client {
     }
 
     fn connection_over(&mut self, around: &mut Context<'_>, loss: Loss) {
-        let (clean, handshake) = match self.link {
+        let (ends, handshake) = match self.link {
             Link::Off | Link::Opening => return,
-            Link::Handshake { clean, .. } => (clean, true),
-            Link::Up { clean, .. } => (clean, false),
+            Link::Handshake { asked, .. } => (asked.ends(), true),
+            Link::Up { asked, .. } => (asked.ends(), false),
         };
         self.link = Link::Off;
         self.agreement = Agreement::none();
@@ -435,10 +448,10 @@ impl Client {
         self.outbox.clear();
         self.answers_due = false;
         self.in_haste = false;
-        around.model.connection_over(self.index, clean, handshake);
+        around.model.connection_over(self.index, ends, handshake);
         around.model.attempt_over(self.index, self.attempts - 1);
         self.session.connection_over();
-        if clean && !handshake {
+        if ends && !handshake {
             self.session.start_afresh(around.model, loss == Loss::Broken);
         }
     }

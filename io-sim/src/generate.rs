@@ -68,7 +68,7 @@ pub fn generate(seed: u64) -> Scenario {
 /// Makes a client one of MQTT 5, with what only such a one asks for.
 fn speak_mqtt_5(draws: &mut Draws, client: &mut ClientProgram) {
     client.mqtt5 = Some(Mqtt5 {
-        session_expiry_s: *draws.pick(&[u32::MAX, u32::MAX, 1, 2, 60]),
+        session_expiry_s: *draws.pick(&[u32::MAX, u32::MAX, 0, 1, 2, 60]),
         receive_maximum: *draws.pick(&[1, 2, 5, 20, u16::MAX]),
         topic_alias_maximum: *draws.pick(&[0, 1, 2, 10]),
         aliases: *draws.pick(&[0, 1, 2, 10]),
@@ -200,7 +200,7 @@ fn client(draws: &mut Draws, index: u64, topics: &[&str], busy: u64, end_us: u64
     let publishes = index == 1 || draws.percent(60);
     let mut operations = Vec::new();
     let mut add = |at_us: u64, action: Action| operations.push(Operation { at_us, action });
-    add(draws.below(end_us / 10), Action::Connect { clean: false });
+    add(draws.below(end_us / 10), Action::Connect { clean: false, session_expiry_s: None });
     if subscribes {
         for _ in 0..draws.between(1, 3) {
             add(draws.below(end_us / 3), subscribe(draws, topics));
@@ -284,8 +284,12 @@ fn disturbances(draws: &mut Draws) -> Vec<Action> {
         session_expiry_s: draws.percent(20).then(|| *draws.pick(&[0, 1, 60, u32::MAX])),
         keeps_will: draws.percent(20),
     });
-    some(draws, 15, &|_| Action::Connect { clean: false });
-    some(draws, 8, &|_| Action::Connect { clean: true });
+    some(draws, 15, &|_| Action::Connect { clean: false, session_expiry_s: None });
+    some(draws, 8, &|_| Action::Connect { clean: true, session_expiry_s: None });
+    some(draws, 10, &|draws| Action::Connect {
+        clean: false,
+        session_expiry_s: Some(*draws.pick(&[0, 0, 1, 60, u32::MAX])),
+    });
     actions
 }
 

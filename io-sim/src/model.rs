@@ -23,7 +23,7 @@ pub(crate) use will::Ending;
 use crate::clock::WallHistory;
 use crate::outcome::{Checker, Violation};
 use crate::payload::MessageKey;
-use crate::scenario::{Action, ClientProgram, Mqtt5, Scenario};
+use crate::scenario::{Action, Asked, ClientProgram, Mqtt5, Scenario};
 use delivery::Record;
 use expiry::{Expiry, Stay};
 use group::Group;
@@ -317,8 +317,8 @@ impl Model {
         self.full_disk
     }
 
-    /// A CONNECT was written that starts afresh: whatever the session was owed is not owed any more.
-    pub(crate) fn clean_connect_sent(&mut self, client: usize) {
+    /// A CONNECT was written after which the session that was there may be gone: nothing is owed to it any more.
+    fn session_may_end(&mut self, client: usize) {
         let client = &mut self.clients[client];
         client.owed.clear();
         client.retained_owed.clear();
@@ -328,9 +328,9 @@ impl Model {
     }
 
     /// A CONNACK came: whether it tells the truth about the session.
-    pub(crate) fn connected(&mut self, client: usize, clean: bool, present: bool) {
+    pub(crate) fn connected(&mut self, client: usize, asked: Asked, present: bool) {
         let state = &mut self.clients[client];
-        let true_to_it = if clean {
+        let true_to_it = if asked == Asked::Clean {
             !present
         } else {
             let absence = state.maybe_absent || state.presence.absence_explained;
@@ -341,8 +341,8 @@ impl Model {
             self.clients[client].start_afresh();
         }
         let state = &mut self.clients[client];
-        state.session_durable = !clean;
-        (state.maybe_present, state.maybe_absent) = (!clean, clean);
+        state.session_durable = !asked.ends();
+        (state.maybe_present, state.maybe_absent) = (!asked.ends(), asked.ends());
         self.review_groups(!present);
         if !true_to_it {
             let text = format!("client {client} is told session present = {present}, which is not so");
@@ -350,11 +350,12 @@ impl Model {
         }
     }
 
-    /// The connection is over, as the client sees it. `handshake` tells that CONNACK had not come.
-    pub(crate) fn connection_over(&mut self, client: usize, clean: bool, handshake: bool) {
+    /// The connection is over, as the client sees it, and its session perhaps ends with it. `handshake` tells that CONNACK
+    /// had not come.
+    pub(crate) fn connection_over(&mut self, client: usize, ends: bool, handshake: bool) {
         let state = &mut self.clients[client];
         state.settling.clear();
-        if clean {
+        if ends {
             state.owed.clear();
             state.retained_owed.clear();
             state.subscriptions.iter_mut().for_each(Subscription::doubt);
@@ -366,7 +367,7 @@ impl Model {
         } else if handshake {
             state.maybe_present = true;
         }
-        if clean {
+        if ends {
             self.review_groups(true);
         }
     }
@@ -404,7 +405,7 @@ impl ClientModel {
             attempts: Vec::new(),
             began: 0,
             presence: Presence::default(),
-            stays: Stay::asked(program.mqtt5.as_ref()),
+            stays: Stay::asked(program.mqtt5.as_ref().map(|asks| asks.session_expiry_s)),
             records: (0..publishers).map(|_| Vec::new()).collect(),
             newest: BTreeMap::new(),
             owed: BTreeSet::new(),

@@ -7,6 +7,7 @@ mod mqtt5;
 mod rules;
 mod settings;
 
+pub(crate) use mqtt5::Asked;
 pub use mqtt5::Mqtt5;
 pub(crate) use rules::shared_filter;
 pub use settings::{BrokerSettings, Sync};
@@ -269,11 +270,15 @@ pub struct Operation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Action {
-    /// Connects, if it is not connected. With `clean`, it starts its session afresh, once.
+    /// Connects, if it is not connected. With `clean`, it starts its session afresh, once; it takes its own connection over
+    /// for that, and for another expiry.
     Connect {
         /// See there.
         #[serde(default)]
         clean: bool,
+        /// With MQTT 5: what it asks for in the place of its usual expiry, once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session_expiry_s: Option<u32>,
     },
     /// Publishes.
     Publish {

@@ -10,7 +10,8 @@ pub fn steps(scenario: &Scenario) -> Vec<String> {
     for client in &scenario.clients {
         let will =
             client.will.as_ref().map(|will| format!(", with a will for {:?} QoS {}", will.topic, will.qos));
-        let session = if client.clean { "clean" } else { "durable" };
+        let ends = client.mqtt5.as_ref().is_some_and(|asks| asks.session_expiry_s == 0);
+        let session = if client.clean || ends { "clean" } else { "durable" };
         let words = format!("{} has a {session} session{}", client.id, will.unwrap_or_default());
         steps.push((None, words));
         for operation in &client.operations {

@@ -127,7 +127,7 @@ impl Broker {
             true => self.begin_anew(key.clone(), expiry),
             false => self.resume_or_begin(key.clone(), expiry),
         };
-        let wait = wait.max(self.leave_will(key, connect));
+        let wait = wait.max(self.leave_will(key, connect, session));
         self.accept(id, connect, asker.level, session, proof);
         self.attach(session, id);
         self.event(|| Event::Connected {

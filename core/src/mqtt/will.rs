@@ -12,7 +12,7 @@ use crate::time::WallTime;
 
 impl Broker {
     /// Keeps the client's will, or makes sure that there is none; what its CONNACK waits for.
-    pub(super) fn leave_will(&mut self, key: ClientKey, connect: &Connect<'_>) -> Lsn {
+    pub(super) fn leave_will(&mut self, key: ClientKey, connect: &Connect<'_>, session: SessionId) -> Lsn {
         let Some(will) = &connect.will else {
             self.remove_will(&key);
             return self.departures.of(&key);
@@ -22,9 +22,8 @@ impl Broker {
         let parts = MessageParts { address, properties: &properties, body: will.payload };
         let origin = Origin::of_mqtt(&properties);
         let content = Message::new(origin, will.qos as u8, self.now.wall, parts);
-        // A will of a clean session with QoS 0 promises nothing: it costs no sync.
-        let durable =
-            !connect.clean_session || will.qos != QoS::AtMostOnce || connect.terms.session_expiry_s > 0;
+        // A will with QoS 0 of a session that is in no record promises nothing: it costs no sync.
+        let durable = will.qos != QoS::AtMostOnce || self.state.is_durable_session(session);
         let (delay_s, expiry_s) = (will.properties.delay_s, will.properties.expiry_s);
         self.forget_delay(&key);
         let will = Will { content, retain: will.retain, durable, delay_s, expiry_s };

@@ -7,6 +7,7 @@ use crate::codec::{self, Answer as Ack, Codes, ConnAck, Packet, Publish, Reason,
 use crate::happening::Timer;
 use crate::model::Delivery;
 use crate::outcome::Checker;
+use crate::scenario::Asked;
 use bytes::Bytes;
 use vowmq_core::ids::ConnectionId;
 
@@ -79,14 +80,14 @@ impl Client {
     }
 
     fn connack_received(&mut self, around: &mut Context<'_>, connack: &ConnAck) {
-        let Link::Handshake { connection, clean } = self.link else { return };
+        let Link::Handshake { connection, asked } = self.link else { return };
         if connack.verdict != Verdict::Accepted {
             if connack.verdict != Verdict::Unavailable || !around.model.allows_refusals() {
                 self.fail(around, Checker::Protocol, &format!("its CONNECT is refused: {connack:?}"));
             }
             return;
         }
-        self.link = Link::Up { connection, clean };
+        self.link = Link::Up { connection, asked };
         if let Some(asks) = &self.program.mqtt5 {
             self.agreement = Agreement::new(connack.terms, asks.aliases, asks.topic_alias_maximum);
         }
@@ -94,8 +95,9 @@ impl Client {
             self.patient_until = around.now + self.draws.below(PATIENCE_US);
         }
         around.model.connect_accepted(self.index, self.attempts - 1);
-        around.model.connected(self.index, clean, connack.present);
-        if clean {
+        around.model.connected(self.index, asked, connack.present);
+        self.asks_once_s = None;
+        if asked == Asked::Clean {
             self.afresh = false;
         }
         if connack.present && around.model.is_in_doubt(self.index) {
@@ -104,10 +106,11 @@ impl Client {
             self.afresh = true;
             return self.take_over(around);
         }
-        if connack.present && !clean {
+        if connack.present && asked != Asked::Clean {
             self.resume(around);
         } else {
             self.session.start_afresh(around.model, false);
+            self.session.settled.clear();
         }
         if self.program.keep_alive_s > 0 {
             self.timer(around, u64::from(self.program.keep_alive_s) * 500_000, Timer::Ping);
@@ -307,7 +310,7 @@ impl Client {
 
     pub(super) fn answer(&mut self, around: &mut Context<'_>) {
         self.answers_due = false;
-        let Link::Up { clean, .. } = self.link else { return };
+        let Link::Up { asked, .. } = self.link else { return };
         while let Some(answer) = self.session.answers.pop_front() {
             let (packet, settled) = match answer {
                 Answer::Ack(id, came) => (Packet::PubAck(Ack::new(id)), Some((id, came))),
@@ -318,7 +321,7 @@ impl Client {
             let Some((id, came)) = settled else { continue };
             self.session.open_ids.remove(&id);
             self.session.settled.insert(id);
-            if let Some(came) = came.filter(|came| !clean && !came.retained) {
+            if let Some(came) = came.filter(|came| !asked.ends() && !came.retained) {
                 around.model.settled(self.index, came.key, self.session.writes);
             }
         }

@@ -24,7 +24,8 @@ pub(super) struct Session {
     /// On this connection: answers that come once more, because something was sent twice.
     pub(super) repeated: BTreeMap<u16, u32>,
     pub(super) answers: VecDeque<Answer>,
-    /// Ids of messages that it has acknowledged to the end.
+    /// Ids of messages that it has acknowledged to the end, in the session of the last CONNACK: the records may tell of them
+    /// after the session's connection is over.
     pub(super) settled: BTreeSet<u16>,
     /// Packets written so far.
     pub(super) writes: u64,
@@ -144,7 +145,6 @@ impl Session {
             }
         }
         self.incoming.clear();
-        self.settled.clear();
         for wanted in std::mem::take(&mut self.wanted).into_iter().rev() {
             self.todo.push_front(Todo::Subscribe { filters: vec![wanted] });
         }

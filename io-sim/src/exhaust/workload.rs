@@ -99,12 +99,18 @@ fn clients() -> [ClientProgram; 2] {
     let subscribe = Action::Subscribe { filter: "t".to_owned(), qos: 2, more: Vec::new() };
     let subscriber = ClientProgram {
         will: Some(Will { topic: "w".to_owned(), qos: 1, retain: false, delay_s: 0 }),
-        operations: vec![at(3_000, Action::Connect { clean: false }), at(6_000, subscribe)],
+        operations: vec![
+            at(3_000, Action::Connect { clean: false, session_expiry_s: None }),
+            at(6_000, subscribe),
+        ],
         ..client("subscriber")
     };
     let wills = Action::Subscribe { filter: "w".to_owned(), qos: 1, more: Vec::new() };
     let publisher = ClientProgram {
-        operations: vec![at(3_000, Action::Connect { clean: false }), at(6_000, wills)],
+        operations: vec![
+            at(3_000, Action::Connect { clean: false, session_expiry_s: None }),
+            at(6_000, wills),
+        ],
         ..client("publisher")
     };
     [subscriber, publisher]
@@ -124,7 +130,7 @@ fn action(step: usize) -> (bool, Action) {
         5 => (false, Action::Unsubscribe { filter: "t".to_owned(), more: Vec::new() }),
         6 => (false, Action::Disconnect { session_expiry_s: None, keeps_will: false }),
         7 => (false, Action::Drop),
-        8 => (false, Action::Connect { clean: true }),
+        8 => (false, Action::Connect { clean: true, session_expiry_s: None }),
         _ => (true, Action::TakeOver),
     }
 }

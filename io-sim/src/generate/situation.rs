@@ -147,7 +147,9 @@ fn away_until_expiry(draws: &mut Draws, scenario: &mut Scenario) {
     let client = pick(draws, scenario);
     client.clean = false;
     client.operations.push(Operation { at_us: left_us, action: disconnect() });
-    client.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
+    client
+        .operations
+        .push(Operation { at_us: back_us, action: Action::Connect { clean: false, session_expiry_s: None } });
     cut_the_power(draws, scenario, back_us);
 }
 
@@ -170,7 +172,9 @@ fn away_by_the_wall_clock(draws: &mut Draws, scenario: &mut Scenario) {
     let left_us = draws.below(end_us / 2);
     let back_us = left_us + draws.between(end_us / 8, end_us / 3);
     client.operations.push(Operation { at_us: left_us, action: disconnect() });
-    client.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
+    client
+        .operations
+        .push(Operation { at_us: back_us, action: Action::Connect { clean: false, session_expiry_s: None } });
     let jump_us = draws.between(left_us, back_us);
     let by_ms = (u64::from(expiry_s) * draws.between(700, 1300)) as i64;
     scenario.faults.push(Fault::WallJump { when: When::AtUs(jump_us), by_ms });
@@ -195,7 +199,9 @@ fn expiring_while_away(draws: &mut Draws, scenario: &mut Scenario) {
         Action::Subscribe { filter: TOPIC.to_owned(), qos: draws.between(1, 2) as u8, more: Vec::new() };
     subscriber.operations.push(Operation { at_us: draws.below(left_us), action: subscribe });
     subscriber.operations.push(Operation { at_us: left_us, action: disconnect() });
-    subscriber.operations.push(Operation { at_us: back_us, action: Action::Connect { clean: false } });
+    subscriber
+        .operations
+        .push(Operation { at_us: back_us, action: Action::Connect { clean: false, session_expiry_s: None } });
     let expiry = *draws.pick(&[1, 60, 1000]);
     let mut publishers = scenario.clients.iter_mut().filter(|client| client.mqtt5.is_some());
     let Some(publisher) = publishers.next() else { return };
@@ -221,7 +227,9 @@ fn afresh_before_a_power_cut(draws: &mut Draws, scenario: &mut Scenario) {
     let at_us = draws.below(scenario.fault_phase_us);
     let client = pick(draws, scenario);
     client.clean = false;
-    client.operations.push(Operation { at_us, action: Action::Connect { clean: true } });
+    client
+        .operations
+        .push(Operation { at_us, action: Action::Connect { clean: true, session_expiry_s: None } });
     cut_the_power(draws, scenario, at_us);
 }
 

@@ -12,7 +12,7 @@
 
 use super::{Model, NEVER};
 use crate::outcome::Checker;
-use crate::scenario::{Mqtt5, Scenario};
+use crate::scenario::{Asked, Scenario};
 
 /// The broker has looked at its clock so long after anything that kept it from that.
 const AWAKE_US: u64 = 20_000;
@@ -58,9 +58,9 @@ impl Expiry {
 }
 
 impl Stay {
-    /// What a client asks for with CONNECT.
-    pub(super) fn asked(asks: Option<&Mqtt5>) -> Stay {
-        Stay::exactly(asks.map_or(u32::MAX, |asks| asks.session_expiry_s))
+    /// What a client asks for with CONNECT, in seconds.
+    pub(super) fn asked(seconds: Option<u32>) -> Stay {
+        Stay::exactly(seconds.unwrap_or(u32::MAX))
     }
 
     fn exactly(seconds: u32) -> Stay {
@@ -102,13 +102,20 @@ impl Model {
     }
 
     /// Seconds that the records must say that the client's session stays, if it is of MQTT 5.
-    pub(crate) fn asked_to_stay_s(&self, client: usize) -> Option<u32> {
-        self.clients[client].asks.as_ref().map(|asks| asks.session_expiry_s)
+    pub(crate) fn asked_to_stay_s(&self, client: usize, attempt: usize) -> Option<u32> {
+        self.clients[client].attempts.get(attempt).and_then(|attempt| attempt.stays_s())
     }
 
-    /// A CONNACK has left: what it asked for holds.
-    pub(super) fn stays_as_asked(&mut self, client: usize) {
-        self.clients[client].stays = Stay::asked(self.clients[client].asks.as_ref());
+    /// A CONNECT was written that asks the session to stay so long.
+    pub(super) fn stay_asked_for(&mut self, client: usize, asked: Asked, seconds: Option<u32>) {
+        if let Some(seconds) = seconds.filter(|_| asked != Asked::Clean) {
+            self.clients[client].stays = self.clients[client].stays.or(seconds);
+        }
+    }
+
+    /// The CONNACK of this attempt has left: what it asked for holds.
+    pub(super) fn stays_as_asked(&mut self, client: usize, attempt: usize) {
+        self.clients[client].stays = Stay::asked(self.asked_to_stay_s(client, attempt));
     }
 
     /// A DISCONNECT was written that changes how long the session stays.

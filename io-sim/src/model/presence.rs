@@ -79,7 +79,7 @@ impl Model {
         } else if !explained {
             self.cancel_delayed_wills(client, attempt);
         }
-        self.stays_as_asked(client);
+        self.stays_as_asked(client, attempt);
         let presence = &mut self.clients[client].presence;
         let only_attempt = presence.proven.is_some_and(|proven| attempt == proven + 1);
         *presence = Presence {

@@ -5,6 +5,7 @@
 use super::Model;
 use crate::outcome::Checker;
 use crate::payload::MessageKey;
+use crate::scenario::Asked;
 
 /// After so long at the most a goodbye is on the disk, if the disk is as usual.
 const GOODBYE_US: u64 = 2_000_000;
@@ -19,8 +20,10 @@ pub(super) struct Attempt {
     ended: Option<Ended>,
     /// Its session must have been gone when its CONNECT was written.
     found_expired: bool,
-    /// Its session began anew with it, and ends with it.
-    clean: bool,
+    /// Its session ends with it.
+    ends: bool,
+    /// Seconds for which it asked that its session stays, with MQTT 5.
+    stays_s: Option<u32>,
     delay_ms: i64,
     /// The client was back before the delay was over.
     cancelled: bool,
@@ -57,6 +60,11 @@ impl Attempt {
         self.ended.map(|ended| ended.at)
     }
 
+    /// Seconds for which it asked that its session stays, with MQTT 5.
+    pub(super) fn stays_s(&self) -> Option<u32> {
+        self.stays_s
+    }
+
     /// Whether its session must have been gone when its CONNECT was written.
     pub(super) fn found_expired(&self) -> bool {
         self.found_expired
@@ -64,18 +72,21 @@ impl Attempt {
 }
 
 impl Model {
-    /// A CONNECT was written; its will, if it has one, is a message of its own. `delay_s` counts only where the session
-    /// outlives the connection.
+    /// A CONNECT was written; its will, if it has one, is a message of its own, with its delay in seconds. With MQTT 5 it
+    /// asks that the session stays for so many seconds.
     pub(crate) fn connect_sent(
         &mut self,
         client: usize,
-        will: Option<MessageKey>,
-        delay_s: u32,
-        clean: bool,
+        will: Option<(MessageKey, u32)>,
+        asked: Asked,
+        stays_s: Option<u32>,
     ) {
         let now = self.now;
         let attempt = self.clients[client].attempts.len();
-        if let Some(key) = will {
+        if asked.ends() {
+            self.session_may_end(client);
+        }
+        if let Some((key, _)) = will {
             let message = self.message_mut(key);
             (message.sent, message.sends, message.will_of) = (now, 1, Some(attempt));
             if message.retain {
@@ -84,17 +95,20 @@ impl Model {
         }
         let found_expired = self.has_certainly_expired(client, attempt);
         self.note_will_due(client, attempt);
+        self.stay_asked_for(client, asked, stays_s);
         let (accepted, goodbye, over, ended) = (false, false, false, None);
-        let (delay_ms, cancelled, due) = (i64::from(delay_s) * 1000, false, false);
+        let delay_ms = will.map_or(0, |(_, delay_s)| i64::from(delay_s) * 1000);
+        let (cancelled, due) = (false, false);
         self.clients[client].attempts.push(Attempt {
             sent: now,
-            will,
+            will: will.map(|(key, _)| key),
             accepted,
             goodbye,
             over,
             ended,
             found_expired,
-            clean,
+            ends: asked.ends(),
+            stays_s,
             delay_ms,
             cancelled,
             due,
@@ -115,7 +129,7 @@ impl Model {
     pub(super) fn cancel_delayed_wills(&mut self, client: usize, attempt: usize) {
         // Those of an earlier session were published when that ended.
         let attempts = &self.clients[client].attempts;
-        let begun = attempts[..=attempt].iter().rposition(|attempt| attempt.clean);
+        let begun = attempts[..=attempt].iter().rposition(|attempt| attempt.ends);
         for number in begun.unwrap_or(0).max(self.clients[client].began).min(attempt)..attempt {
             let left = &self.clients[client].attempts[number];
             let Some(passed) = self.away_at_most_ms(left).filter(|_| left.delay_ms > 0) else { continue };
@@ -153,7 +167,7 @@ impl Model {
             attempt.ended.get_or_insert(ended);
         }
         let attempts = &self.clients[client].attempts;
-        if attempts.get(attempt).is_some_and(|attempt| attempt.clean) {
+        if attempts.get(attempt).is_some_and(|attempt| attempt.ends) {
             self.review_groups(true);
         }
     }
@@ -210,7 +224,7 @@ impl Model {
         let Some(passed) = self.away_at_most_ms(attempt).filter(|_| attempt.delay_ms > 0) else {
             return false;
         };
-        let begun_anew = state.began > number || state.attempts[number + 1..].iter().any(|later| later.clean);
+        let begun_anew = state.began > number || state.attempts[number + 1..].iter().any(|later| later.ends);
         let expired = self.stays_at_least_ms(client).is_some_and(|least_ms| passed >= least_ms);
         passed < attempt.delay_ms && !begun_anew && !expired
     }

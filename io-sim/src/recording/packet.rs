@@ -32,7 +32,12 @@ impl Names {
         let chosen_there = (client, !to_broker);
         match packet {
             Packet::Connect(connect) => {
-                let session = if connect.clean { "clean session" } else { "durable session" };
+                let ends = connect.version == Version::V5 && connect.terms.session_expiry_s.unwrap_or(0) == 0;
+                let session = match (connect.clean, ends) {
+                    (true, _) => "clean session",
+                    (false, true) => "session that ends with its connection",
+                    (false, false) => "durable session",
+                };
                 let version = if connect.version == Version::V5 { "MQTT 5 " } else { "" };
                 let key = connect.will.as_ref().and_then(|will| payload::recognise(&will.payload));
                 let will = key.map(|key| format!(", will {key}")).unwrap_or_default();

@@ -61,9 +61,10 @@ fn what_only_goes_together_goes_together() {
     for client in &mut scenario.clients {
         client.operations.retain(|at| !matches!(at.action, Action::Connect { .. }));
         client.operations.truncate(2);
-        client
-            .operations
-            .push(crate::scenario::Operation { at_us: 5, action: Action::Connect { clean: false } });
+        client.operations.push(crate::scenario::Operation {
+            at_us: 5,
+            action: Action::Connect { clean: false, session_expiry_s: None },
+        });
     }
     assert!(balanced(&scenario));
     assert_eq!(shrink_by(&scenario, WORK, judged_by(balanced)).scenario.size(), 0);

@@ -16,7 +16,7 @@ use crate::ledger::{Facts, SessionFacts};
 use crate::model::Model;
 use crate::outcome::Checker;
 use crate::payload::MessageKey;
-use crate::scenario::ClientProgram;
+use crate::scenario::{Asked, ClientProgram};
 use crate::tap::{Leaving, Message};
 use vowmq_core::durable::record::SessionExpiry;
 use vowmq_core::ids::ConnectionId;
@@ -32,7 +32,7 @@ impl World<'_> {
             self.model.message_leaves((client, of_mqtt_5), message);
         }
         // What leaves for a connection that its client has given up proves nothing to anybody.
-        let Some(clean) = self.clients[client].clean_on(id) else { return };
+        let Some(asked) = self.clients[client].asked_on(id) else { return };
         let Some(facts) = self.ledger.facts() else { return };
         if let Leaving::PubAck(packet_id) | Leaving::PubRec(packet_id) = leaving
             && let Some(key) = self.clients[client].awaits(packet_id)
@@ -41,9 +41,9 @@ impl World<'_> {
         }
         let program = &self.scenario.clients[client];
         let session = facts.session(&program.id);
-        let missing = match (&leaving, clean) {
+        let missing = match (&leaving, asked.ends()) {
             (Leaving::Accepted { present }, _) => {
-                accepted(facts, &self.model, (client, program), attempt, clean, *present)
+                accepted(facts, &self.model, (client, program), attempt, asked, *present)
             }
             (_, true) => None,
             // A second PUBREC for a PUBLISH that was sent twice: the first one was true, and is answered.
@@ -53,7 +53,7 @@ impl World<'_> {
                 Some(session) => promised(session, &leaving),
             },
         };
-        let missing = missing.or_else(|| match (&leaving, session.filter(|_| !clean)) {
+        let missing = missing.or_else(|| match (&leaving, session.filter(|_| !asked.ends())) {
             (Leaving::SubAck(packet_id, codes), Some(session)) => {
                 self.subscribed(client, session, *packet_id, codes)
             }
@@ -119,13 +119,15 @@ fn accepted(
     model: &Model,
     (client, program): (usize, &ClientProgram),
     attempt: usize,
-    clean: bool,
+    asked: Asked,
     present: bool,
 ) -> Option<String> {
     let session = facts.session(&program.id);
     match session {
-        Some(_) if clean => return Some("the end of the session that was there before".to_owned()),
-        None if !clean => return Some("the session".to_owned()),
+        Some(_) if asked.ends() && !present => {
+            return Some("the end of the session that was there before".to_owned());
+        }
+        None if asked == Asked::Kept || present => return Some("the session".to_owned()),
         Some(session) if !present && !session.is_new() => {
             return Some("the end of the session that was there before".to_owned());
         }
@@ -134,12 +136,12 @@ fn accepted(
         }
         Some(_) | None => {}
     }
-    if let (Some(session), Some(seconds)) = (session, model.asked_to_stay_s(client))
+    if let (Some(session), Some(seconds)) = (session, model.asked_to_stay_s(client, attempt))
         && session.expiry != Some(SessionExpiry::of_interval(seconds))
     {
         return Some(format!("that the session stays for {seconds} s"));
     }
-    let durable = program.will.as_ref().is_some_and(|will| !clean || will.qos > 0);
+    let durable = program.will.as_ref().is_some_and(|will| session.is_some() || will.qos > 0);
     match (model.will_of(client, attempt).filter(|_| durable), facts.will(&program.id)) {
         (Some(key), Some(Some(found))) if key == found => None,
         (Some(_), _) => Some("its will".to_owned()),
