@@ -169,7 +169,13 @@ impl Client {
             }
             Action::Subscribe { filter, qos, mut more } => {
                 more.insert(0, (filter, qos));
-                self.session.plan(Todo::Subscribe { filters: distinct(more, |(filter, _)| filter) });
+                let filters = distinct(more, |(filter, _)| filter);
+                // An identifier is one of a whole SUBSCRIBE.
+                let alone = self.program.mqtt5.as_ref().is_some_and(|asks| asks.identifiers);
+                let at_once = if alone { 1 } else { filters.len() };
+                for filters in filters.chunks(at_once) {
+                    self.session.plan(Todo::Subscribe { filters: filters.to_vec() });
+                }
             }
             Action::Unsubscribe { filter, mut more } => {
                 more.insert(0, filter);
@@ -231,6 +237,7 @@ impl Client {
             session_expiry_s: stays_s.filter(|_| asked != Asked::Clean),
             receive_maximum: Some(asks.receive_maximum),
             topic_alias_maximum: Some(asks.topic_alias_maximum),
+            maximum_packet_bytes: Some(asks.maximum_packet_bytes).filter(|bytes| *bytes > 0),
         });
         let connect = Connect {
             version: self.program.version(),

@@ -64,6 +64,7 @@ pub(crate) struct Terms {
     pub(crate) session_expiry_s: Option<u32>,
     pub(crate) receive_maximum: Option<u16>,
     pub(crate) topic_alias_maximum: Option<u16>,
+    pub(crate) maximum_packet_bytes: Option<u32>,
 }
 
 /// The will in a CONNECT.
@@ -151,6 +152,18 @@ pub(crate) struct Subscribe {
     pub(crate) packet_id: u16,
     /// Each with its QoS.
     pub(crate) filters: Vec<(String, u8)>,
+    /// What only MQTT 5 has, for each of them.
+    pub(crate) options: Vec<Options>,
+    /// The identifier of these subscriptions.
+    pub(crate) identifier: Option<u32>,
+}
+
+/// The options of a subscription in MQTT 5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) no_local: bool,
+    pub(crate) retain_as_published: bool,
+    pub(crate) retain_handling: u8,
 }
 
 /// SUBACK or UNSUBACK: for each filter what was granted, or why not. In MQTT 3.1.1 UNSUBACK has none.

@@ -62,16 +62,26 @@ pub fn generate(seed: u64) -> Scenario {
     fill_up(&mut part(8), &mut scenario);
     users::add_some(&mut part(11), &mut scenario);
     keep_to_what_is_taken(&mut scenario);
+    for client in &mut scenario.clients {
+        client.drop_identifiers_of_many();
+    }
     scenario
 }
 
 /// Makes a client one of MQTT 5, with what only such a one asks for.
 fn speak_mqtt_5(draws: &mut Draws, client: &mut ClientProgram) {
+    let retained = [(false, 0), (false, 0), (false, 0), (false, 1), (false, 2), (true, 2)];
+    let (retain_as_published, retain_handling) = *draws.pick(&retained);
     client.mqtt5 = Some(Mqtt5 {
         session_expiry_s: *draws.pick(&[u32::MAX, u32::MAX, 0, 1, 2, 60]),
         receive_maximum: *draws.pick(&[1, 2, 5, 20, u16::MAX]),
         topic_alias_maximum: *draws.pick(&[0, 1, 2, 10]),
         aliases: *draws.pick(&[0, 1, 2, 10]),
+        maximum_packet_bytes: *draws.pick(&[0, 0, 0, 0, 200, 1_000]),
+        identifiers: draws.percent(50),
+        no_local: draws.percent(20),
+        retain_as_published,
+        retain_handling,
     });
     if let Some(will) = &mut client.will {
         will.delay_s = *draws.pick(&[0, 0, 1, 2, 30]);

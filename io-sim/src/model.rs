@@ -9,6 +9,7 @@ mod drops;
 mod expiring;
 mod expiry;
 mod group;
+mod options;
 mod presence;
 mod publishing;
 mod retained;
@@ -27,6 +28,7 @@ use crate::scenario::{Action, Asked, ClientProgram, Mqtt5, Scenario};
 use delivery::Record;
 use expiry::{Expiry, Stay};
 use group::Group;
+use options::Brings;
 use presence::Presence;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use subscription::Subscription;
@@ -156,6 +158,8 @@ struct SubscribeAttempt {
     ticket: u64,
     sent: u64,
     answered: u64,
+    /// Whether it brings retained messages.
+    brings_retained: Brings,
 }
 
 impl Model {
@@ -272,11 +276,13 @@ impl Model {
     pub(crate) fn request_sent(&mut self, client: usize, filter: &str, qos: Option<u8>) -> u64 {
         self.tickets += 1;
         let (now, ticket, filter) = (self.now, self.tickets, self.topics.filter(filter));
+        let brings_retained = self.brings_retained(client, filter);
         self.clients[client].subscriptions[filter].sent(now, ticket, qos);
         let client = &mut self.clients[client];
         let shared = self.topics.is_shared(filter);
         if qos.is_some() && !shared {
-            client.subscribes.push(SubscribeAttempt { filter, ticket, sent: now, answered: NEVER });
+            let answered = NEVER;
+            client.subscribes.push(SubscribeAttempt { filter, ticket, sent: now, answered, brings_retained });
         }
         if qos.is_none_or(|qos| qos == 0) && !shared {
             // What was not queued yet is not owed any more, or may be lost with the connection.
@@ -294,8 +300,10 @@ impl Model {
         let mut attempts = self.clients[client].subscribes.iter_mut();
         let Some(attempt) = attempts.find(|attempt| attempt.ticket == ticket) else { return };
         attempt.answered = now;
-        let sent = attempt.sent;
-        if self.clients[client].subscriptions[filter].certain_since(now).is_none_or(|qos| qos == 0) {
+        let (sent, brings) = (attempt.sent, attempt.brings_retained);
+        if brings != Brings::Certainly
+            || self.clients[client].subscriptions[filter].certain_since(now).is_none_or(|qos| qos == 0)
+        {
             return; // it is changed again, perhaps
         }
         self.owe_retained(client, filter, granted, sent);
@@ -372,14 +380,18 @@ impl Model {
         }
     }
 
-    /// The least QoS that some matching subscription of the client has had for certain since then.
-    fn certainly_granted(&self, client: usize, topic: usize, since: u64) -> Option<u8> {
-        if self.may_have_expired(client) {
+    /// The least QoS that some subscription of the client that brings the message has had for certain since then.
+    fn certainly_granted(&self, client: usize, key: MessageKey, since: u64) -> Option<u8> {
+        if self.may_have_expired(client) || !self.certainly_fits(client, key) {
             return None;
         }
+        let topic = self.message(key).topic;
         let subscriptions = self.clients[client].subscriptions.iter().enumerate();
-        let matching = subscriptions
-            .filter(|(filter, _)| self.topics.matching(*filter, topic) && !self.topics.is_shared(*filter));
+        let matching = subscriptions.filter(|(filter, _)| {
+            self.topics.matching(*filter, topic)
+                && !self.topics.is_shared(*filter)
+                && !self.is_deaf(client, *filter, key)
+        });
         matching.filter_map(|(_, subscription)| subscription.certain_since(since)).max()
     }
 

@@ -253,10 +253,10 @@ impl Queue {
         true
     }
 
-    /// The entry was delivered and came back so often, at least.
-    pub(crate) fn note_returns(&mut self, position: QueuePosition, returns: u32) {
+    /// Adds to what is known of the entry, if it is still there.
+    pub(crate) fn note_more(&mut self, position: QueuePosition, more: Note) {
         if self.find(position).is_some() {
-            self.note(position, Note { returns, ..Note::default() });
+            self.note(position, more);
             let at = self.chunk_at(position).expect("it was just found");
             self.chunks[at].page.touch();
         }

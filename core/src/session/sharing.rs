@@ -382,9 +382,9 @@ impl Broker {
         position: QueuePosition,
     ) -> Vec<u32> {
         let Some(queue) = self.state.queue(queue) else { return Vec::new() };
-        match queue.group_of(position) {
-            Some(group) => self.identifier_in_group(session, group),
-            None => queue.identifiers_of(position).to_vec(),
+        match (queue.identifiers_of(position), queue.group_of(position)) {
+            ([], Some(group)) => self.identifier_in_group(session, group),
+            (identifiers, _) => identifiers.to_vec(),
         }
     }
 

@@ -348,6 +348,31 @@ fn ones_own_message_has_no_identifier_of_a_subscription_with_no_local() {
 }
 
 #[test]
+fn what_a_member_has_when_it_leaves_its_group_keeps_its_identifier() {
+    // Broken: a client that goes by identifiers knows nobody who wants its message. [MQTT-3.3.4-3]
+    for survival in [None, Some(Survival::Nothing)] {
+        for qos in 1..=2 {
+            let mut run = Run::new();
+            let (member, _) = accepted_5(&mut run, &connect_5("member", false, 1000, None));
+            let body = [&[0, 1, 2, 0x0b, 7][..], &text("$share/g/t"), &[qos]].concat();
+            run.send(member, &packet(0x82, &body));
+            publish_many(&mut run, "t", qos, 1);
+            assert_eq!(count(&run.taken(member), &[2, 0x0b, 7, b'1']), 1);
+            let leaving = [&[0, 2, 0][..], &text("$share/g/t")].concat();
+            run.send(member, &packet(0xa2, &leaving));
+            run.taken(member);
+            run.break_off(member);
+            let mut run = match survival {
+                Some(survival) => run.power_cut(survival),
+                None => run,
+            };
+            let (_, again) = resume_5(&mut run, "member", 10);
+            assert_eq!(count(&again, &[2, 0x0b, 7, b'1']), 1, "QoS {qos}: {again:?}");
+        }
+    }
+}
+
+#[test]
 fn a_session_that_ends_with_its_connection_ends_at_a_takeover_too() {
     // Broken: a client is told of a session that its own CONNECT had ended, and its delayed will is lost. (§3.1.2.11.2, §3.1.4)
     for survival in [None, Some(Survival::Nothing)] {

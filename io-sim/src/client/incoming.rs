@@ -25,8 +25,16 @@ impl Client {
             return;
         }
         self.buffer.extend_from_slice(bytes);
+        let asks = self.program.mqtt5.as_ref();
+        let takes = asks.map_or(0, |asks| asks.maximum_packet_bytes as usize);
         while self.connection() == Some(connection) && !self.buffer.is_empty() {
+            let before = self.buffer.len();
             match codec::read(self.program.version(), &mut self.buffer, PACKET_BYTES_MAX) {
+                Ok(Some(_)) if takes > 0 && before - self.buffer.len() > takes => {
+                    let bytes = before - self.buffer.len();
+                    let text = format!("a packet of {bytes} bytes, and it takes {takes} ([MQTT-3.1.2-24])");
+                    self.fail(around, Checker::Protocol, &text);
+                }
                 Ok(Some(packet)) => self.packet_received(around, packet),
                 Ok(None) => break,
                 Err(error) => {
@@ -130,8 +138,10 @@ impl Client {
             dup: publish.dup,
             packet_id: publish.packet_id,
             fresh,
+            identifiers: &publish.identifiers,
         });
-        let came = key.map(|key| Came { key, retained: publish.retain });
+        let retained = publish.retain && !around.model.keeps_retain(self.index);
+        let came = key.map(|key| Came { key, retained });
         let id = publish.packet_id;
         if publish.qos == 0 {
             if publish.dup {

@@ -323,7 +323,15 @@ impl Client {
         let model = &mut *around.model;
         let (packet, tickets) = match &request {
             Todo::Subscribe { filters } => {
-                let subscribe = Subscribe { packet_id, filters: filters.clone() };
+                let asks = self.program.mqtt5.as_ref();
+                let options = |(filter, _): &(String, u8)| asks.map(|asks| asks.options(filter));
+                let identified = asks.filter(|asks| asks.identifiers).and(filters.first());
+                let subscribe = Subscribe {
+                    packet_id,
+                    filters: filters.clone(),
+                    options: filters.iter().filter_map(options).collect(),
+                    identifier: identified.map(|(filter, _)| model.identifier(self.index, filter)),
+                };
                 let sent =
                     |(filter, level): &(String, u8)| model.request_sent(self.index, filter, Some(*level));
                 (Packet::Subscribe(subscribe), filters.iter().map(sent).collect())

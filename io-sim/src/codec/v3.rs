@@ -113,6 +113,8 @@ pub(super) fn read(bytes: &mut BytesMut, most: usize) -> Result<Option<Packet>, 
         v4::Packet::PubComp(ack) => Packet::PubComp(Answer::new(ack.pkid)),
         v4::Packet::Subscribe(subscribe) => Packet::Subscribe(Subscribe {
             packet_id: subscribe.pkid,
+            options: Vec::new(),
+            identifier: None,
             filters: subscribe.filters.into_iter().map(|filter| (filter.path, filter.qos as u8)).collect(),
         }),
         v4::Packet::SubAck(ack) => {

@@ -1,6 +1,8 @@
 //! MQTT 5, by the codec of rumqttc.
 
-use super::{Answer, Codes, ConnAck, Connect, Disconnect, LastWill, Packet, Publish, Reason, Subscribe};
+use super::{
+    Answer, Codes, ConnAck, Connect, Disconnect, LastWill, Options, Packet, Publish, Reason, Subscribe,
+};
 use super::{Terms, Unsubscribe, Verdict, Version};
 use bytes::{Bytes, BytesMut};
 use rumqttc::v5::mqttbytes::v5;
@@ -15,9 +17,13 @@ pub(super) fn write(packet: &Packet, out: &mut BytesMut) {
         Packet::PubRel(answer) => v5::Packet::PubRel(v5::PubRel::new(answer.packet_id, None)),
         Packet::PubComp(answer) => v5::Packet::PubComp(v5::PubComp::new(answer.packet_id, None)),
         Packet::Subscribe(subscribe) => {
-            let filters =
-                subscribe.filters.iter().map(|(filter, level)| v5::Filter::new(filter.clone(), qos(*level)));
-            let mut packet = v5::Subscribe::new_many(filters, None);
+            let options = subscribe.options.iter().copied().chain(std::iter::repeat(Options::default()));
+            let filters = subscribe.filters.iter().zip(options);
+            let filters = filters.map(|((filter, level), options)| of_filter(filter, *level, options));
+            let properties = subscribe
+                .identifier
+                .map(|id| v5::SubscribeProperties { id: Some(id as usize), user_properties: Vec::new() });
+            let mut packet = v5::Subscribe::new_many(filters, properties);
             packet.pkid = subscribe.packet_id;
             v5::Packet::Subscribe(packet)
         }
@@ -76,6 +82,8 @@ pub(super) fn read(bytes: &mut BytesMut, most: usize) -> Result<Option<Packet>, 
         }
         v5::Packet::Subscribe(subscribe) => Packet::Subscribe(Subscribe {
             packet_id: subscribe.pkid,
+            options: subscribe.filters.iter().map(to_options).collect(),
+            identifier: subscribe.properties.and_then(|properties| properties.id).map(|id| id as u32),
             filters: subscribe.filters.into_iter().map(|filter| (filter.path, filter.qos as u8)).collect(),
         }),
         v5::Packet::SubAck(ack) => Packet::SubAck(to_suback(&ack)),
@@ -105,6 +113,7 @@ fn of_connect(asked: &Connect) -> v5::Packet {
     properties.session_expiry_interval = asked.terms.session_expiry_s;
     properties.receive_maximum = asked.terms.receive_maximum;
     properties.topic_alias_max = asked.terms.topic_alias_maximum;
+    properties.max_packet_size = asked.terms.maximum_packet_bytes;
     let will = asked.will.as_ref().map(|will| v5::LastWill {
         topic: Bytes::copy_from_slice(will.topic.as_bytes()),
         message: will.payload.clone(),
@@ -152,6 +161,7 @@ fn to_connect(connect: v5::Connect, will: Option<v5::LastWill>, login: Option<v5
             session_expiry_s: properties.session_expiry_interval,
             receive_maximum: properties.receive_maximum,
             topic_alias_maximum: properties.topic_alias_max,
+            maximum_packet_bytes: properties.max_packet_size,
         },
     }
 }
@@ -169,8 +179,29 @@ fn to_connack(ack: v5::ConnAck) -> ConnAck {
             session_expiry_s: properties.session_expiry_interval,
             receive_maximum: properties.receive_max,
             topic_alias_maximum: properties.topic_alias_max,
+            maximum_packet_bytes: properties.max_packet_size,
         }),
     }
+}
+
+fn of_filter(filter: &str, level: u8, options: Options) -> v5::Filter {
+    let retain_forward_rule = match options.retain_handling {
+        0 => v5::RetainForwardRule::OnEverySubscribe,
+        1 => v5::RetainForwardRule::OnNewSubscribe,
+        _ => v5::RetainForwardRule::Never,
+    };
+    let (nolocal, preserve_retain) = (options.no_local, options.retain_as_published);
+    v5::Filter { path: filter.to_owned(), qos: qos(level), nolocal, preserve_retain, retain_forward_rule }
+}
+
+fn to_options(filter: &v5::Filter) -> Options {
+    let retain_handling = match filter.retain_forward_rule {
+        v5::RetainForwardRule::OnEverySubscribe => 0,
+        v5::RetainForwardRule::OnNewSubscribe => 1,
+        v5::RetainForwardRule::Never => 2,
+    };
+    let (no_local, retain_as_published) = (filter.nolocal, filter.preserve_retain);
+    Options { no_local, retain_as_published, retain_handling }
 }
 
 fn of_publish(publish: &Publish) -> v5::Publish {

@@ -28,6 +28,8 @@ pub(super) fn add_some(draws: &mut Draws, scenario: &mut Scenario, of_mqtt_5: u3
         worker.operations = operations(draws, filter, end_us);
         if draws.percent(of_mqtt_5) {
             speak_mqtt_5(draws, &mut worker);
+            // A group owes nothing that is too large for some member.
+            worker.mqtt5.iter_mut().for_each(|asks| asks.maximum_packet_bytes = 0);
         }
         scenario.clients.push(worker);
     }

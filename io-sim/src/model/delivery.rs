@@ -17,6 +17,7 @@ pub(crate) struct Delivery<'a> {
     pub(crate) packet_id: u16,
     /// Not a QoS 2 packet whose id the client has and has not released.
     pub(crate) fresh: bool,
+    pub(crate) identifiers: &'a [u32],
 }
 
 /// What a client knows of a message.
@@ -64,6 +65,8 @@ impl Model {
             return Some(key);
         }
         self.check_granted(delivery, key);
+        self.check_identifiers(delivery, key);
+        self.check_retain_kept(delivery, key);
         if self.message(key).refused {
             let text = format!("client {} receives {key}, which the broker had refused", delivery.client);
             self.fail(Checker::Invented, format!("client {} {key}", delivery.client), text);
@@ -75,7 +78,7 @@ impl Model {
             if delivery.fresh {
                 self.shared_delivered(group, delivery, key);
             }
-        } else if delivery.retain {
+        } else if delivery.retain && !self.keeps_retain(delivery.client) {
             self.retained_delivered(delivery, topic, key);
         } else if delivery.fresh {
             self.live_delivered(delivery, key);
@@ -141,7 +144,12 @@ impl Model {
         let message = self.message(key);
         let state = &self.clients[delivery.client];
         let subscriptions = state.subscriptions.iter().enumerate();
-        let matching = subscriptions.filter(|(filter, _)| self.topics.matching(*filter, message.topic));
+        // What a topic retains comes to its own publisher, too.
+        let live = !delivery.retain || self.keeps_retain(delivery.client);
+        let matching = subscriptions.filter(|(filter, _)| {
+            let deaf = live && self.is_deaf(delivery.client, *filter, key);
+            self.topics.matching(*filter, message.topic) && !deaf
+        });
         let possible =
             matching.fold(0, |mask, (_, subscription)| mask | subscription.possible_since(message.sent));
         let published = message.qos;
@@ -232,7 +240,7 @@ impl Model {
             return;
         };
         // Sent twice, its first copy may have come while nobody was subscribed, been dropped at a bound, or expired.
-        let granted = self.certainly_granted(delivery.client, topic, sent);
+        let granted = self.certainly_granted(delivery.client, key, sent);
         let subscribed = delivery.qos > 0 && !self.bounded && granted.is_some_and(|qos| qos > 0);
         // Expired before it was sent, it was passed by; a crash may have forgotten that, and nobody knows what was sent before.
         let forgotten = delivery.dup && self.crashes.iter().any(|crash| *crash >= sent);
@@ -278,7 +286,7 @@ impl Model {
 
     /// An empty payload cannot say who it is: somebody must have sent one to this topic.
     fn emptiness_delivered(&mut self, delivery: &Delivery<'_>, topic: usize) {
-        if delivery.retain {
+        if delivery.retain && !self.keeps_retain(delivery.client) {
             self.fail(
                 Checker::Retained,
                 delivery.topic,

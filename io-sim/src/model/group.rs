@@ -197,6 +197,7 @@ impl Model {
         let (filter, message) = (self.groups[group].filter, self.message(key));
         message.qos > 0
             && self.topics.matching(filter, message.topic)
+            && (0..self.clients.len()).all(|client| self.certainly_fits(client, key))
             && self.has_durable_member(group, message.sent)
     }
 

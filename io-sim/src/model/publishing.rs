@@ -61,13 +61,13 @@ impl Model {
         if message.ended == NEVER {
             message.ended = now;
         }
-        let (topic, sent, qos, length) = (message.topic, message.sent, message.qos, message.length);
+        let (sent, qos, length) = (message.sent, message.qos, message.length);
         if length == 0 || qos == 0 {
             return;
         }
         self.owe_to_groups(key);
         for client in 0..self.clients.len() {
-            let granted = self.certainly_granted(client, topic, sent);
+            let granted = self.certainly_granted(client, key, sent);
             if granted.is_none_or(|qos| qos == 0) || (self.bounded && !self.is_still_queued(client, key)) {
                 continue;
             }
@@ -113,12 +113,12 @@ impl Model {
 
     /// The broker says that nobody has subscribed to the topic of this message.
     pub(crate) fn nobody_hears(&mut self, key: MessageKey) {
-        let (topic, sent) = (self.message(key).topic, self.message(key).sent);
+        let sent = self.message(key).sent;
         // A clean session may be gone without its client knowing it.
         let hears = |client: &usize| {
             let state = &self.clients[*client];
             let there = state.session_durable || state.presence.connected().is_some();
-            there && self.certainly_granted(*client, topic, sent).is_some()
+            there && self.certainly_granted(*client, key, sent).is_some()
         };
         if let Some(client) = (0..self.clients.len()).find(hears) {
             let text =
@@ -132,7 +132,7 @@ impl Model {
         let message = self.message(key);
         let routed = |client: &usize| {
             self.clients[*client].session_durable
-                && self.certainly_granted(*client, message.topic, message.sent).is_some_and(|qos| qos > 0)
+                && self.certainly_granted(*client, key, message.sent).is_some_and(|qos| qos > 0)
         };
         message.retain
             || (message.qos > 0 && (0..self.clients.len()).any(|client| routed(&client)))
@@ -192,7 +192,7 @@ impl Model {
         let owed = |client: &usize| {
             self.clients[*client].session_durable
                 && (message.queued | message.dropped) & 1 << client == 0
-                && self.certainly_granted(*client, message.topic, message.sent).is_some_and(|qos| qos > 0)
+                && self.certainly_granted(*client, key, message.sent).is_some_and(|qos| qos > 0)
         };
         (0..self.clients.len()).find(owed)
     }

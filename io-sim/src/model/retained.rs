@@ -3,6 +3,7 @@
 //! A topic is a register with concurrent writes. A value may be read unless another write came wholly after it
 //! and was acknowledged before the read began.
 
+use super::options::Brings;
 use super::{Delivery, Model};
 use crate::outcome::Checker;
 use crate::payload::MessageKey;
@@ -15,7 +16,8 @@ impl Model {
         }
         for topic in 0..self.topics.topic_count() {
             let seen = self.clients[client].retained_seen.get(&topic).is_some_and(|seen| *seen >= sent);
-            if !seen && self.topics.matching(filter, topic) && self.has_retained(topic, sent) {
+            let fits = self.retained[topic].iter().all(|key| self.certainly_fits(client, *key));
+            if !seen && fits && self.topics.matching(filter, topic) && self.has_retained(topic, sent) {
                 self.clients[client].retained_owed.insert(topic, sent);
             }
         }
@@ -41,7 +43,9 @@ impl Model {
         let state = &mut self.clients[delivery.client];
         state.retained_seen.insert(topic, now);
         state.retained_owed.remove(&topic);
-        let asked = state.subscribes.iter().filter(|attempt| self.topics.matching(attempt.filter, topic));
+        let asked = state.subscribes.iter().filter(|attempt| {
+            self.topics.matching(attempt.filter, topic) && attempt.brings_retained != Brings::Never
+        });
         let windows: Vec<(u64, u64)> = asked.map(|attempt| (attempt.sent, attempt.answered)).collect();
         let message = self.message(key);
         let subject = format!("client {} {:?}", delivery.client, delivery.topic);

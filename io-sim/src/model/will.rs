@@ -243,7 +243,7 @@ impl Model {
                     continue;
                 }
                 let receivers = (0..self.clients.len()).filter(|receiver| {
-                    let granted = self.certainly_granted(*receiver, message.topic, attempt.sent);
+                    let granted = self.certainly_granted(*receiver, key, attempt.sent);
                     self.clients[*receiver].session_durable
                         && granted.is_some_and(|qos| qos > 0)
                         && self.record(*receiver, key).live == 0

@@ -42,11 +42,8 @@ impl Scenario {
             if client.id.is_empty() {
                 return Err("a client has no id".to_owned());
             }
-            if client.mqtt5.as_ref().is_some_and(|asks| asks.receive_maximum == 0) {
-                return Err(format!(
-                    "client {:?}: receive_maximum is at least 1 ([MQTT-3.1.2-26])",
-                    client.id
-                ));
+            if let Some(rule) = client.broken_rule() {
+                return Err(format!("client {:?}: {rule}", client.id));
             }
             for operation in &client.operations {
                 if let Err(rule) = operation.action.check(limit) {
@@ -96,7 +93,7 @@ impl Scenario {
 
 impl super::ClientProgram {
     /// All filters that it ever subscribes to.
-    fn filters(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn filters(&self) -> impl Iterator<Item = &str> {
         self.operations.iter().flat_map(|at| match &at.action {
             Action::Subscribe { filter, more, .. } => std::iter::once(filter.as_str())
                 .chain(more.iter().map(|(filter, _)| filter.as_str()))

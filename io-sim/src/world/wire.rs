@@ -75,11 +75,13 @@ impl World<'_> {
     pub(super) fn settled(&mut self, client: &str, packet_id: u16, key: Option<MessageKey>) {
         let client = self.scenario.clients.iter().position(|program| program.id == client);
         if let Some(client) = client.filter(|client| !self.clients[*client].has_settled(packet_id)) {
-            let expired = match key {
-                Some(key) => self.model.message_may_have_expired(key),
+            let passed_by = match key {
+                Some(key) => {
+                    self.model.message_may_have_expired(key) || !self.model.certainly_fits(client, key)
+                }
                 None => self.model.an_empty_message_may_have_expired(),
             };
-            if expired {
+            if passed_by {
                 return;
             }
             let text = format!(

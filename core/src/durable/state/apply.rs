@@ -70,7 +70,9 @@ impl State {
             Record::Releasing { queue, position } => self.release(queue, position, lsn),
             Record::Settled { queue, position } => self.settle(queue, position, lsn),
             Record::Returned { queue, position, returns } => {
-                self.change_queue(queue, |queue| queue.note_returns(position, returns));
+                self.change_queue(queue, |queue| {
+                    queue.note_more(position, Note { returns, ..Note::default() })
+                });
             }
             Record::HorizonMoved { queue, position } => {
                 self.change_queue(queue, |queue| queue.horizon.record(position, lsn));
@@ -156,12 +158,37 @@ impl State {
     fn unsubscribe(&mut self, id: SessionId, filters: &[Box<str>], lsn: Lsn) {
         let Some(session) = self.session_for_subscribing(id, lsn) else { return };
         session.changed = lsn;
-        let vhost = session.vhost;
+        let (vhost, queue) = (session.vhost, session.queue);
+        let left: Vec<_> = filters.iter().filter_map(|filter| session.identified_share(filter)).collect();
         filters.iter().for_each(|filter| session.forget(filter));
         let gone: BTreeSet<&str> = filters.iter().map(|filter| &**filter).collect();
         session.owed.retain(|owed| !gone.contains(&*owed.filter));
         for filter in filters {
             self.vhosts[vhost].drop_subscription(filter, id);
+        }
+        for (filter, identifier) in left {
+            self.keep_identifier(queue, filter, identifier);
+        }
+    }
+
+    /// A member leaves its group: what the group has lent to it carries the subscription's identifier all the same.
+    /// [MQTT-3.3.4-3] of MQTT 5
+    fn keep_identifier(&mut self, queue: QueueId, filter: &str, identifier: u32) {
+        let Some(home) = self.queues.get(&queue) else { return };
+        let lent = home.queue.notes_in(QueuePosition(0), home.queue.next());
+        // One that is not known was replaced by another.
+        let of_group = |group: SessionId| {
+            self.sessions.get(&group).is_none_or(|group| group.key.group() == Some(filter))
+        };
+        let lent: Vec<QueuePosition> = lent
+            .filter(|(_, note)| note.identifiers.is_empty() && note.group.is_some_and(of_group))
+            .map(|(position, _)| position)
+            .collect();
+        for position in lent {
+            let identifiers = [identifier].into();
+            self.change_queue(queue, |queue| {
+                queue.note_more(position, Note { identifiers, ..Note::default() });
+            });
         }
     }
 
@@ -371,6 +398,12 @@ impl Session {
     /// Whether it goes on without its connection (MQTT 5 §3.1.2.11.2).
     pub fn outlives_its_connection(&self) -> bool {
         self.durable && self.expiry != SessionExpiry::After(0)
+    }
+
+    /// This filter with the identifier of its subscription, if that is a shared one and has an identifier.
+    fn identified_share<'f>(&self, filter: &'f str) -> Option<(&'f str, u32)> {
+        let identifier = self.subscriptions.get(filter)?.identifier;
+        (identifier > 0 && filter.starts_with("$share/")).then_some((filter, identifier))
     }
 
     /// The filters of its shared subscriptions.

@@ -48,7 +48,7 @@ impl Model<'_> {
                 let plan = &self.plans[queue];
                 // What expires may have taken effect and never be sent.
                 let expires = message.publication.expires_ms.is_some();
-                (plan.durable && !plan.may_drop() && !expires).then(|| (*key, self.copies[queue][key].sent))
+                (plan.durable && !plan.may_drop() && !expires).then(|| (*key, self.copies[queue][key].ever))
             });
             let kept = |(queue, key): &(usize, Key)| {
                 let (plan, copy) = (&self.plans[*queue], &self.copies[*queue][key]);
