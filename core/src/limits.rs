@@ -69,9 +69,10 @@ pub struct Limits {
     /// Milliseconds of the longest keep-alive that a client of MQTT 5 may ask for, at most 65,535 s; 0 means any. One that
     /// asks for more, or for none, is told this one.
     pub keep_alive_max_ms: u64,
-    /// Messages in one queue; 0 means bounded by the disk alone.
+    /// Messages in one MQTT session's queue, or group's; 0 means bounded by the disk alone. Declared queues have
+    /// `x-max-length`.
     pub queue_messages: u64,
-    /// Payload bytes in one queue; 0 means bounded by the disk alone.
+    /// Payload bytes in one MQTT session's queue, or group's; 0 means bounded by the disk alone.
     pub queue_bytes: u64,
     /// What happens at either.
     pub queue_overflow: Overflow,

@@ -68,8 +68,8 @@ const WITHOUT_MEANING: [&str; 11] = [
     "x-consumer-timeout",
 ];
 
-/// The longest time, in milliseconds: what RabbitMQ's timers can take.
-const TIME_MAX_MS: u64 = 0xffff_ffff;
+/// The longest time, in milliseconds: ten years, as in RabbitMQ.
+pub(super) const TIME_MAX_MS: u64 = 10 * 365 * 24 * 3600 * 1000;
 
 impl QueueArguments {
     /// Whether what waits in the queue is counted.
@@ -109,6 +109,8 @@ impl QueueArguments {
             "x-max-length" => self.max_length = Some(number(value, 0, u64::MAX)?),
             "x-max-length-bytes" => self.max_length_bytes = Some(number(value, 0, u64::MAX)?),
             "x-max-priority" => self.max_priority = number(value, 0, 255)? as u8,
+            // As in RabbitMQ: no limit.
+            "x-delivery-limit" if value.as_integer() == Some(-1) => self.delivery_limit = None,
             "x-delivery-limit" => self.delivery_limit = Some(number(value, 0, u64::MAX)?),
             "x-dead-letter-exchange" => self.dead_letter_exchange = Some(text(value)?.into()),
             "x-dead-letter-routing-key" => self.dead_letter_key = Some(text(value)?.as_bytes().into()),

@@ -182,9 +182,10 @@ impl Death<'_> {
     fn content(&self, properties: &Properties<Cow<'_, [u8]>>, body: Bytes) -> Content {
         let mut headers = properties.headers().unwrap_or_default();
         self.add_to(&mut headers, properties);
-        headers.remove(ShortStr::literal("BCC"));
+        // Without a key of its own it goes to all the keys that it was published with.
         if self.target.key.is_some() {
             headers.remove(ShortStr::literal("CC"));
+            headers.remove(ShortStr::literal("BCC"));
         }
         // Whatever the reason, it would die again where it is to be looked at.
         let builder = properties.edit().set_headers(headers).remove(Property::Expiration);

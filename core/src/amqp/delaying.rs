@@ -35,9 +35,15 @@ pub(super) fn is_hidden(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
+/// What the header says: an integer, or, as in RabbitMQ's plugin, digits, or a number whose fraction does not count.
+fn as_milliseconds(value: &Value) -> Option<i64> {
+    let float = || value.as_float().map(|float| float as i64);
+    value.as_integer().or_else(float).or_else(|| value.as_str()?.parse().ok())
+}
+
 /// How long the message wants to wait; none: not at all.
 pub(super) fn delay_ms(properties: &Properties<impl Deref<Target = [u8]>>) -> Option<u64> {
-    let delay = properties.header(HEADER)?.as_integer()?;
+    let delay = as_milliseconds(&properties.header(HEADER)?)?;
     u64::try_from(delay.min(DELAY_MAX_MS)).ok().filter(|delay| *delay > 0)
 }
 
@@ -157,8 +163,8 @@ fn due_at(message: &Message) -> WallTime {
 fn undelayed(message: &Message) -> Content {
     let properties = bridge::properties(message);
     let mut headers = properties.headers().unwrap_or_default();
-    let delay = headers.get(HEADER).and_then(Value::as_integer).unwrap_or(0);
-    headers.set(ShortStr::literal(HEADER), Value::I64(-delay));
+    let delay = headers.get(HEADER).and_then(as_milliseconds).unwrap_or(0);
+    headers.set(ShortStr::literal(HEADER), Value::I64(delay.saturating_neg()));
     let properties = properties.edit().set_headers(headers).build();
     let exchange = ShortStr::new(bridge::exchange_of(message.properties())).unwrap_or_default();
     let key = ShortStr::new(message.address()).unwrap_or_default();

@@ -134,7 +134,8 @@ impl Broker {
     }
 
     fn is_beyond_bounds(&self, queue: QueueId, declared: &DeclaredQueue, first: &Ready) -> bool {
-        if !declared.arguments.is_bounded() {
+        // Who refuses at the bound keeps what comes back beyond it: it was confirmed.
+        if !declared.arguments.is_bounded() || declared.arguments.overflow != QueueOverflow::DropHead {
             return false;
         }
         let (max_length, max_bytes) = (declared.arguments.max_length, declared.arguments.max_length_bytes);

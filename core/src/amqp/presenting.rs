@@ -19,7 +19,7 @@ const COUNT_HEADER: &str = "x-delivery-count";
 /// How many headers were left out, because all of them did not fit into a frame of the size agreed on.
 const LEFT_OUT_HEADER: &str = "x-vowmq-headers-left-out";
 
-/// The properties, with how often the message was delivered before, and in a frame that the receiver takes: a header cannot
+/// The properties, with how often the message was delivered before, if its queue counts that, and in a frame that the receiver takes: a header cannot
 /// be split, so it is told of fewer deaths, the latest, where all do not fit.
 pub(super) fn properties(
     message: &Message,
@@ -31,7 +31,8 @@ pub(super) fn properties(
     if message.origin != Origin::Amqp {
         properties = with_expiration(properties, message, now);
     }
-    if let Some(count) = count {
+    // What a publisher says of it counts for nothing where the queue counts.
+    if let Some(count) = count.filter(|count| *count > 0 || properties.header(COUNT_HEADER).is_some()) {
         let mut headers = properties.headers().unwrap_or_default();
         headers.set(ShortStr::literal(COUNT_HEADER), Value::I64(count.into()));
         properties = properties.edit().set_headers(headers).build().into();

@@ -1,6 +1,6 @@
 //! Basic.Publish: content put together, where it goes, what its publisher is told (§1.8.3.7, §4.2.6).
 
-use super::arguments::QueueOverflow;
+use super::arguments::{QueueOverflow, TIME_MAX_MS};
 use super::channel::Incoming;
 use super::fault::Fault;
 use super::routing::Routed;
@@ -172,7 +172,9 @@ impl Broker {
         if let Some(expiration) = content.properties.expiration()
             && milliseconds(expiration).is_none()
         {
-            let text = format!("invalid expiration '{expiration}': it must be milliseconds in digits");
+            let text = format!(
+                "invalid expiration '{expiration}': it must be milliseconds in digits, {TIME_MAX_MS} (ten years) at the most"
+            );
             return Err(Fault::precondition(text));
         }
         for name in ["CC", "BCC"] {
@@ -401,10 +403,10 @@ pub(super) fn name_of(name: ShortStr<'_>) -> &str {
     name.as_str().unwrap_or("\u{fffd}")
 }
 
-/// Milliseconds in decimal digits, as much as RabbitMQ's timers can take.
+/// Milliseconds in decimal digits, ten years at the most, as in RabbitMQ.
 pub(super) fn milliseconds(text: ShortStr<'_>) -> Option<u64> {
     let digits = text.as_str().filter(|text| !text.starts_with('+'))?;
-    digits.parse().ok().filter(|ms| *ms <= 0xffff_ffff)
+    digits.parse().ok().filter(|ms| *ms <= TIME_MAX_MS)
 }
 
 /// What is kept of exchange and properties, in place of what is in `out`.

@@ -325,7 +325,8 @@ impl Broker {
         let Ready { lane, entry, redelivered } = *ready;
         let (message, position) = (entry.message, entry.position);
         let returns = self.mark_sent(lane, &entry);
-        let count = (returns > 0).then_some(returns);
+        let quorum = self.state.declared(queue).is_some_and(|declared| declared.arguments.quorum);
+        let count = (returns > 0 || quorum).then_some(returns);
         let body_bytes = self.state.messages.bytes_of_body(message);
         let unsettled = Unsettled { queue, lane, position, body_bytes, consumer: None };
         let (connection, no_ack) = match taker {

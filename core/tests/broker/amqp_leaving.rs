@@ -3,7 +3,7 @@
 use crate::support::Run;
 use crate::support::amqp::*;
 use crate::support::disk::Survival;
-use amq_protocol::protocol::{AMQPClass, basic};
+use amq_protocol::protocol::{AMQPClass, basic, queue};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
 const TO_DEAD: [(&str, &str); 2] = [("x-dead-letter-exchange", ""), ("x-dead-letter-routing-key", "dead")];
@@ -238,5 +238,128 @@ fn a_dead_letter_does_not_expire_again() {
         let before = deaths(&dead).pop();
         let Some(AMQPValue::FieldTable(death)) = before else { panic!("expected a death, got {before:?}") };
         assert_eq!(death.inner().get("original-expiration"), Some(&text("1000")));
+    }
+}
+
+#[test]
+fn who_refuses_at_the_bound_keeps_what_comes_back_beyond_it() {
+    // Broken: a consumer dies, and messages are gone that were confirmed.
+    let bounds = [("x-max-length", number(2)), ("x-max-length-bytes", number(2))];
+    for (overflow, bound) in
+        ["reject-publish", "reject-publish-dlx"].iter().flat_map(|o| bounds.iter().map(move |b| (o, b)))
+    {
+        for survival in [None, Some(Survival::Nothing)] {
+            let mut run = Run::new();
+            let (client, consumer) = (opened(&mut run), opened(&mut run));
+            declare_work(&mut run, client, &[("x-overflow", text(overflow)), bound.clone()]);
+            consume(&mut run, consumer, "work");
+            send(&mut run, client, 1, method!(Confirm::confirm::Select {}));
+            for body in [b"1", b"2", b"3", b"4"] {
+                publish(&mut run, client, "", "work", body, &persistent());
+            }
+            methods(&mut run, client);
+            assert_eq!(bodies(&mut run, consumer), ["1", "2", "3", "4"], "what is given out takes no place");
+            run.break_off(consumer);
+            let mut client = client;
+            if let Some(survival) = survival {
+                run = run.power_cut(survival);
+                client = opened(&mut run);
+            }
+            for body in [b"1", b"2", b"3", b"4"] {
+                let got = get(&mut run, client, "work", true);
+                assert_eq!(
+                    got.map(|got| got.body).as_deref(),
+                    Some(&body[..]),
+                    "{overflow} {bound:?} {survival:?}"
+                );
+            }
+            assert!(get(&mut run, client, "dead", true).is_none());
+        }
+    }
+}
+
+#[test]
+fn a_dead_letter_goes_to_every_key_that_it_was_published_with() {
+    // Broken: who was to get a blind copy gets no dead letter. (RabbitMQ, "Dead Letter Exchanges": routing)
+    for own_key in [None, Some("other")] {
+        let mut run = Run::new();
+        let client = opened(&mut run);
+        for (queue, key) in [("o", "open"), ("b", "blind"), ("x", "other")] {
+            declare(&mut run, client, queue, true, &[]);
+            let (queue, exchange) = (queue.into(), "amq.direct".into());
+            let bind = queue::Bind { queue, exchange, routing_key: key.into(), ..Default::default() };
+            send(&mut run, client, 1, AMQPClass::Queue(queue::AMQPMethod::Bind(bind)));
+        }
+        let mut arguments = vec![("x-dead-letter-exchange", text("amq.direct"))];
+        arguments.extend(own_key.map(|key| ("x-dead-letter-routing-key", text(key))));
+        declare(&mut run, client, "work", true, &arguments);
+        let mut copies = FieldTable::default();
+        copies.insert("CC".into(), AMQPValue::FieldArray(vec![text("open")].into()));
+        copies.insert("BCC".into(), AMQPValue::FieldArray(vec![text("blind")].into()));
+        publish(&mut run, client, "", "work", b"given away", &persistent().with_headers(copies));
+        get(&mut run, client, "work", false).expect("it is there");
+        send(&mut run, client, 1, method!(Basic::basic::Reject { delivery_tag: 1 }));
+        for queue in ["o", "b", "x"] {
+            let dead = get(&mut run, client, queue, true);
+            assert_eq!(dead.is_some(), (queue == "x") == own_key.is_some(), "{queue}");
+            let seen = dead.is_some_and(|dead| headers(&dead).inner().contains_key("BCC"));
+            assert!(!seen, "nobody sees who gets blind copies");
+        }
+    }
+}
+
+#[test]
+fn times_are_as_long_as_in_rabbitmq() {
+    // Broken: a time to live of sixty days is refused.
+    const TEN_YEARS_MS: i64 = 315_360_000_000;
+    let mut run = Run::new();
+    let client = opened(&mut run);
+    for name in ["x-message-ttl", "x-expires"] {
+        declare(&mut run, client, name, true, &[(name, AMQPValue::LongLongInt(TEN_YEARS_MS))]);
+    }
+    let mut longer = FieldTable::default();
+    longer.insert("x-message-ttl".into(), AMQPValue::LongLongInt(TEN_YEARS_MS + 1));
+    let declare_longer = method!(Queue::queue::Declare { queue: "q".into(), arguments: longer });
+    send(&mut run, client, 1, declare_longer);
+    assert_eq!(channel_fault(&mut run, client).0, 406);
+    let mut run = Run::new();
+    let client = opened(&mut run);
+    declare(&mut run, client, "q", true, &[]);
+    publish(&mut run, client, "", "q", b"x", &persistent().with_expiration(TEN_YEARS_MS.to_string().into()));
+    run.pass_ms(1000);
+    assert!(get(&mut run, client, "q", true).is_some());
+}
+
+#[test]
+fn a_delay_is_a_number_however_it_is_written() {
+    // Broken: a client whose library sends a text or a fraction is not made to wait.
+    for delay in [text("1000"), AMQPValue::Double(1000.9), AMQPValue::Float(1000.0), number(1000)] {
+        let mut run = Run::new();
+        let client = opened(&mut run);
+        declare(&mut run, client, "q", true, &[]);
+        declare_later(&mut run, client, &["q"]);
+        let mut headers = FieldTable::default();
+        headers.insert("x-delay".into(), delay.clone());
+        publish(&mut run, client, "later", "", b"in its time", &persistent().with_headers(headers));
+        assert!(get(&mut run, client, "q", true).is_none(), "{delay:?}");
+        run.pass_ms(1000);
+        assert!(get(&mut run, client, "q", true).is_some(), "{delay:?}");
+    }
+}
+
+#[test]
+fn a_quorum_queue_counts_deliveries_itself() {
+    // Broken: what an application publishes again counts as delivered as often as it was before.
+    let mut run = Run::new();
+    let client = opened(&mut run);
+    let arguments = [("x-queue-type", text("quorum")), ("x-delivery-limit", number(-1))];
+    declare(&mut run, client, "q", true, &arguments);
+    let mut counted = FieldTable::default();
+    counted.insert("x-delivery-count".into(), number(7));
+    publish(&mut run, client, "", "q", b"x", &persistent().with_headers(counted));
+    for count in 0..3 {
+        let got = get(&mut run, client, "q", false).expect("-1 is no limit");
+        assert_eq!(headers(&got).inner().get("x-delivery-count"), Some(&AMQPValue::LongLongInt(count)));
+        send(&mut run, client, 1, method!(Basic::basic::Reject { delivery_tag: got.tag, requeue: true }));
     }
 }

@@ -155,12 +155,12 @@ pub(super) static SETTINGS: &[Setting] = &[
     setting(
         "limits.queue_messages",
         Place::CountLong(|c| &mut c.settings.limits.queue_messages),
-        "Messages in one queue; 0: bounded by the disk alone.",
+        "Messages in one MQTT session's queue; 0: bounded by the disk alone. AMQP: x-max-length.",
     ),
     setting(
         "limits.queue_bytes",
         Place::BytesLong(|c| &mut c.settings.limits.queue_bytes),
-        "Payloads in one queue; 0: bounded by the disk alone.",
+        "Payloads in one MQTT session's queue; 0: bounded by the disk alone. AMQP: x-max-length-bytes.",
     ),
     setting(
         "limits.queue_overflow",

@@ -82,9 +82,16 @@ impl Scenario {
 }
 
 impl QueuePlan {
-    /// Whether messages may leave it without having been given to anybody.
+    /// Whether messages may leave it without having been given to anybody, or not come in.
     pub(super) fn may_drop(&self) -> bool {
         self.max_length.is_some() || self.ttl_ms.is_some() || self.delivery_limit.is_some()
+    }
+
+    /// Whether a message that it has taken may leave it so. Who refuses at the bound keeps what was confirmed; but for what
+    /// comes to it later, from an exchange that delays.
+    pub(super) fn may_drop_accepted(&self, delayed: bool) -> bool {
+        let keeps = self.refuses && !delayed;
+        self.max_length.is_some() && !keeps || self.ttl_ms.is_some() || self.delivery_limit.is_some()
     }
 }
 

@@ -13,7 +13,8 @@ impl Model<'_> {
             for queue in message.publication.queues.iter().filter(|_| confirmed) {
                 let (plan, copy) = (&self.plans[*queue], &self.copies[*queue][key]);
                 let kept = !copy.may_be_lost || self.crashes == 0;
-                if !kept || copy.excused || plan.may_drop() || message.publication.expires_ms.is_some() {
+                let dropped = plan.may_drop_accepted(message.publication.delay_ms.is_some());
+                if !kept || copy.excused || dropped || message.publication.expires_ms.is_some() {
                     continue;
                 }
                 // Given away and not back since a crash, it must be where dead letters go.
