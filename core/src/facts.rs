@@ -21,7 +21,7 @@ pub enum Fact {
         /// Its queue.
         queue: QueueId,
         /// Its virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Its client's identifier; of a group that shares a subscription, its whole filter.
         client: String,
         /// Whether it is a group's.
@@ -68,7 +68,7 @@ pub enum Fact {
     /// An exchange that survives, other than those that every virtual host has.
     Exchange {
         /// Its virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Its name.
         name: Arc<str>,
         /// Its type, as clients name it.
@@ -81,7 +81,7 @@ pub enum Fact {
     /// A declared queue that survives.
     DeclaredQueue {
         /// Its virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Its name.
         name: Arc<str>,
         /// Its number: that of its lane of the lowest priority.
@@ -96,7 +96,7 @@ pub enum Fact {
     /// A binding that survives.
     Binding {
         /// Its virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// The exchange that it leads from.
         source: Arc<str>,
         /// The queue or exchange that it leads to.
@@ -142,7 +142,7 @@ pub enum Fact {
     /// A retained message.
     Retained {
         /// Virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Topic name.
         topic: String,
         /// The message.
@@ -157,7 +157,7 @@ pub enum Fact {
     /// A will that is published when its client goes without saying goodbye.
     Will {
         /// Virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Its client's identifier.
         client: String,
         /// Topic name.

@@ -59,7 +59,6 @@ use crate::mqtt::packet::PacketId;
 use crate::queue::Delivery;
 use crate::routing::retained::Progress;
 use crate::time::WallTime;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Bytes before a record's body.
@@ -538,9 +537,9 @@ impl Fields<'_> {
         PacketId::new(u16::try_from(self.number()?).ok()?)
     }
 
-    fn text(&mut self) -> Option<Box<str>> {
+    fn text<T: for<'t> From<&'t str>>(&mut self) -> Option<T> {
         let span = self.span()?;
-        core::str::from_utf8(&self.bytes[span]).ok().map(Box::from)
+        core::str::from_utf8(&self.bytes[span]).ok().map(T::from)
     }
 
     fn flag(&mut self) -> Option<bool> {

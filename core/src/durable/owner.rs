@@ -2,6 +2,7 @@
 
 use super::record::ClientKey;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 
 /// Whose a queue is.
@@ -12,7 +13,7 @@ pub enum Owner {
     /// It was declared by an AMQP client.
     Declared {
         /// Its virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Its name.
         name: Box<str>,
     },

@@ -22,9 +22,9 @@ use alloc::vec::Vec;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientKey {
     /// The virtual host.
-    pub vhost: Box<str>,
+    pub vhost: Arc<str>,
     /// The client's identifier.
-    pub client: Box<str>,
+    pub client: Arc<str>,
 }
 
 /// What the names of groups begin with. No client's identifier has it in it. [MQTT-1.5.4-2]
@@ -195,7 +195,7 @@ pub enum Record {
     /// What a topic retained has expired.
     RetainedExpired {
         /// The virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// The topic.
         topic: Box<str>,
         /// What it retained.
@@ -323,7 +323,7 @@ pub enum Image {
     /// What some topics retain.
     Retained {
         /// The virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Which page.
         page: u64,
         /// Topics, what they retain, by which record.
@@ -348,7 +348,7 @@ pub struct Publication {
     /// Its id.
     pub message: MessageId,
     /// Its virtual host.
-    pub vhost: Box<str>,
+    pub vhost: Arc<str>,
     /// The message.
     pub content: Message,
     /// Whom it goes to.
@@ -360,7 +360,7 @@ pub struct Publication {
     /// The publisher's session and QoS 2 packet identifier, which it takes.
     pub received: Option<(SessionId, PacketId)>,
     /// The client whose will it was, which is void by this.
-    pub will_of: Option<Box<str>>,
+    pub will_of: Option<Arc<str>>,
     /// Of recipients that subscribed with identifiers, in their order: those of the subscriptions that match.
     pub identifiers: Vec<(QueueId, Vec<u32>)>,
 }

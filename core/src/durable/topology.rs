@@ -34,7 +34,7 @@ pub enum Topology {
     /// An exchange was declared.
     ExchangeDeclared {
         /// Its virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Its name.
         name: Arc<str>,
         /// What it is.
@@ -43,14 +43,14 @@ pub enum Topology {
     /// An exchange was deleted, with all bindings from and to it.
     ExchangeDeleted {
         /// Its virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Its name.
         name: Arc<str>,
     },
     /// A queue was declared.
     QueueDeclared {
         /// Its virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Its name.
         name: Arc<str>,
         /// Its number: that of its first lane, the one of the lowest priority.
@@ -66,7 +66,7 @@ pub enum Topology {
     /// Something was bound to an exchange.
     Bound {
         /// The virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Where it leads.
         to: Destination,
         /// Where it comes from, and when it matches.
@@ -75,7 +75,7 @@ pub enum Topology {
     /// A binding went.
     Unbound {
         /// The virtual host.
-        vhost: Box<str>,
+        vhost: Arc<str>,
         /// Where it led.
         to: Destination,
         /// Where it came from.
@@ -87,7 +87,7 @@ pub enum Topology {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExchangeImage {
     /// Its virtual host.
-    pub vhost: Box<str>,
+    pub vhost: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
     /// What it is.
@@ -100,7 +100,7 @@ pub struct ExchangeImage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueImage {
     /// Its virtual host.
-    pub vhost: Box<str>,
+    pub vhost: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
     /// Its number.

@@ -4,6 +4,7 @@ use super::News;
 use super::image::Pieces;
 use crate::payload::{self, MessageKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use vowmq_core::durable::record::{
     ClientKey, Granted, Publication, Recipient, Record, Retain, SessionExpiry,
 };
@@ -26,7 +27,7 @@ pub(crate) struct Facts {
     /// Messages that were retained once: they may be on their way to somebody when they are not any more.
     retained_once: BTreeMap<MessageId, MessageKey>,
     /// By client.
-    wills: BTreeMap<Box<str>, Option<MessageKey>>,
+    wills: BTreeMap<Arc<str>, Option<MessageKey>>,
     /// The images of a session's subscriptions that came last, as long as more of them may follow.
     pub(super) pieces: Option<Pieces>,
 }
@@ -98,7 +99,7 @@ impl Facts {
         }
         match record {
             Record::SessionOpened { session, queue, key, horizon, .. } => {
-                news.presence.push((key.client.clone(), false));
+                news.presence.push((Box::from(&*key.client), false));
                 self.open(session, queue, key, horizon);
             }
             Record::SessionAttached { session, horizon } => self.come_or_go(session, horizon, false, news),
@@ -213,7 +214,7 @@ impl Facts {
 
     fn open(&mut self, session: SessionId, queue: QueueId, key: ClientKey, horizon: QueuePosition) {
         let is_group = key.group().is_some();
-        let client = key.client;
+        let client: Box<str> = (&*key.client).into();
         self.of_client.insert(client.clone(), session);
         self.of_queue.insert(queue, session);
         let facts = SessionFacts {

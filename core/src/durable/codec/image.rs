@@ -198,8 +198,7 @@ impl Fields<'_> {
             }
             21 => {
                 let (vhost, page) = (self.text()?, self.number()?);
-                let topics =
-                    self.list(|f| Some((f.text()?.into(), MessageId(f.number()?), Lsn(f.number()?))))?;
+                let topics = self.list(|f| Some((f.text()?, MessageId(f.number()?), Lsn(f.number()?))))?;
                 Image::Retained { vhost, page, topics }
             }
             22 | 37 => Image::Will { key: self.key()?, will: self.will(kind == 37)? },

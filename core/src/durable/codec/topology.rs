@@ -149,7 +149,7 @@ impl Fields<'_> {
     }
 
     fn name(&mut self) -> Option<Arc<str>> {
-        self.text().map(Arc::from)
+        self.text()
     }
 
     fn exchange(&mut self) -> Option<ExchangeSpec> {

@@ -14,9 +14,9 @@ use crate::durable::record::{Publication, Record, Retain};
 use crate::durable::state::State;
 use crate::ids::{MessageId, QueueId, QueuePosition};
 use crate::queue::{CHUNK, Entry, Stage};
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The types of the records of publications.
@@ -38,7 +38,7 @@ struct Found {
     /// By queue and stretch.
     entries: BTreeMap<(QueueId, u64), Vec<Entry>>,
     /// By virtual host and topic: the newest.
-    retained: BTreeMap<(Box<str>, String), MessageId>,
+    retained: BTreeMap<(Arc<str>, String), MessageId>,
 }
 
 /// Finds the owners of messages that have none, and tells of it.

@@ -11,7 +11,6 @@ use crate::durable::place::Place;
 use crate::durable::record::{ClientKey, Image, Record};
 use crate::ids::{Lsn, QueueId, SessionId};
 use crate::queue::CHUNK;
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,9 +26,9 @@ enum Entity {
     Subscriptions(SessionId, u32),
     Queue(u64, u64),
     Messages(u64),
-    Retained(Box<str>, u64),
+    Retained(Arc<str>, u64),
     Will(ClientKey),
-    Exchange(Box<str>, Arc<str>),
+    Exchange(Arc<str>, Arc<str>),
     DeclaredQueue(QueueId),
 }
 

@@ -103,6 +103,7 @@ impl State {
         horizon: QueuePosition,
         lsn: Lsn,
     ) {
+        let (vhost, key) = self.share_name(key);
         let before = self.clients.insert(key.clone(), id);
         assert!(before.is_none() || self.restoring, "a client has one session");
         if self.sessions.contains_key(&id) {
@@ -113,7 +114,6 @@ impl State {
         if durable {
             queue.horizon.record(horizon, lsn);
         }
-        let vhost = self.vhost(&key.vhost);
         self.queues.insert(queue_id, Box::new(QueueOfSession { queue, durable, changed: true }));
         self.sessions.insert(id, Session::new(key, durable, queue_id, vhost, lsn));
         self.durable_sessions += usize::from(durable);

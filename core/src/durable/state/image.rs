@@ -393,7 +393,7 @@ impl State {
                 changed,
                 received,
             } => {
-                let vhost = self.vhost(&key.vhost);
+                let (vhost, key) = self.share_name(key);
                 let mut session = Session::new(key, true, queue_id, vhost, changed);
                 session.away_since = away_since;
                 session.expiry = expiry;

@@ -64,7 +64,7 @@ pub struct State {
 /// A virtual host's routing.
 pub struct VirtualHost {
     /// Its name.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// Who subscribed to what.
     pub subscriptions: Subscriptions,
     /// What topics retain.
@@ -216,6 +216,12 @@ impl State {
     /// The id that the next message gets.
     pub fn next_message(&self) -> MessageId {
         self.next_message
+    }
+
+    /// The key with the name of its virtual host in common with all others; and which host that is.
+    fn share_name(&mut self, key: ClientKey) -> (usize, ClientKey) {
+        let vhost = self.vhost(&key.vhost);
+        (vhost, ClientKey { vhost: Arc::clone(&self.vhosts[vhost].name), ..key })
     }
 
     /// The virtual host of that name, as an index.

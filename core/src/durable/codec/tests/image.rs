@@ -7,7 +7,6 @@ use crate::durable::state::Owed;
 use crate::ids::{Lsn, RecoveryCount, SegmentNumber};
 use crate::message::table::{self, Known};
 use crate::queue::{self, Entry, Note, Stage};
-use alloc::sync::Arc;
 
 prop_compose! {
     pub fn place()(segment in 1u64..1 << 32, offset in 0u64..1 << 32, length: u32, checksum: u32) -> Place {
@@ -139,7 +138,7 @@ prop_compose! {
     fn retained()(
         vhost in text(), page in number(), topics in prop::collection::vec((text(), number(), number()), 0..20),
     ) -> Image {
-        let topics = topics.into_iter().map(|(topic, message, lsn)| (Arc::from(topic), MessageId(message), Lsn(lsn)));
+        let topics = topics.into_iter().map(|(topic, message, lsn)| (topic, MessageId(message), Lsn(lsn)));
         Image::Retained { vhost, page, topics: topics.collect() }
     }
 }

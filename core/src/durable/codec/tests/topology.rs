@@ -4,10 +4,11 @@ use super::super::super::record::Image;
 use super::*;
 use crate::durable::topology::{ExchangeImage, QueueImage, QueueSpec, Topology};
 use crate::routing::exchange::{Binding, Destination, ExchangeKind, ExchangeSpec};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 fn name() -> impl Strategy<Value = Arc<str>> {
-    text().prop_map(Arc::from)
+    text()
 }
 
 fn blob() -> impl Strategy<Value = Box<[u8]>> {
