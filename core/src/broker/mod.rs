@@ -58,9 +58,9 @@ pub struct Broker {
     pub(crate) log: Log,
     pub(crate) gate: Gate,
     pub(crate) outbox: Outbox,
-    /// Boxed, because a map has room for up to twice as many as it holds.
+    /// These are boxed, because a map has room for up to twice as many as it holds.
     pub(crate) connections: HashMap<ConnectionId, Box<Connection>, FixedState>,
-    pub(crate) attachments: HashMap<SessionId, Attachment, FixedState>,
+    pub(crate) attachments: HashMap<SessionId, Box<Attachment>, FixedState>,
     pub(crate) deadlines: Deadlines,
     /// Durable sessions whose client is away, by when they expire.
     pub(crate) away: BTreeSet<(WallTime, SessionId)>,

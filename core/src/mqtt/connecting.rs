@@ -373,7 +373,7 @@ impl Broker {
     fn attach(&mut self, session: SessionId, connection: ConnectionId) {
         let queue = self.state.session(session).expect("it was just opened or found").queue;
         let front = self.state.queue(queue).expect("a session owns a queue").front();
-        let before = self.attachments.insert(session, Attachment::new(connection, queue, front));
+        let before = self.attachments.insert(session, Box::new(Attachment::new(connection, queue, front)));
         assert!(before.is_none(), "a session has one connection");
     }
 }
