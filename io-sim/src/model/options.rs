@@ -53,6 +53,11 @@ impl Model {
         deaf && key.publisher as usize == client && self.message(key).will_of.is_none()
     }
 
+    /// Whether some of the client's subscriptions do not bring what it publishes itself.
+    pub(super) fn is_deaf_at_all(&self, client: usize) -> bool {
+        self.asks(client).is_some_and(|asks| asks.no_local)
+    }
+
     /// What a SUBSCRIBE for this filter that is sent now brings.
     pub(super) fn brings_retained(&self, client: usize, filter: usize) -> Brings {
         let subscription = &self.clients[client].subscriptions[filter];

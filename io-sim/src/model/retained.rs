@@ -17,7 +17,15 @@ impl Model {
         for topic in 0..self.topics.topic_count() {
             let seen = self.clients[client].retained_seen.get(&topic).is_some_and(|seen| *seen >= sent);
             let fits = self.retained[topic].iter().all(|key| self.certainly_fits(client, *key));
-            if !seen && fits && self.topics.matching(filter, topic) && self.has_retained(topic, sent) {
+            let replaced_it = self.retained[topic]
+                .iter()
+                .any(|key| self.is_deaf(client, filter, *key) && self.message(*key).ended >= sent);
+            if !seen
+                && fits
+                && !replaced_it
+                && self.topics.matching(filter, topic)
+                && self.has_retained(topic, sent)
+            {
                 self.clients[client].retained_owed.insert(topic, sent);
             }
         }
@@ -29,10 +37,11 @@ impl Model {
         let topic = message.topic;
         let may_be_lost = message.qos == 0 || message.length == 0 || message.expiry_s.is_some();
         self.retained[topic].push(key);
-        if may_be_lost {
-            // Whoever is still owed what was there may get nothing instead.
-            for client in &mut self.clients {
-                client.retained_owed.remove(&topic);
+        for client in 0..self.clients.len() {
+            // Whoever is still owed what was there may get nothing instead; so may who replaces it and does not hear itself.
+            let hears_nothing = key.publisher as usize == client && self.is_deaf_at_all(client);
+            if may_be_lost || hears_nothing {
+                self.clients[client].retained_owed.remove(&topic);
             }
         }
     }
