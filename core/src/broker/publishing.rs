@@ -133,10 +133,19 @@ pub(crate) struct Hearer {
     pub session: SessionId,
     /// RETAIN.
     pub retain: bool,
-    /// The identifier of the one subscription that it gets it by, 0 for one without; none: all that match count.
-    pub only: Option<u32>,
+    /// What it is told of its subscriptions.
+    pub told: Told,
     /// It published the message itself: subscriptions with No Local do not count.
     pub own: bool,
+}
+
+/// The identifiers that a message with QoS 0 carries; 0 stands for none.
+#[derive(Clone, Copy)]
+pub(crate) enum Told {
+    /// That of the one subscription that brings it.
+    One(u32),
+    /// Those of all that match when it is sent. They may be gone by then: this is one that matched when it was published.
+    Matching(u32),
 }
 
 /// A QoS 0 message on its way to many.
@@ -237,7 +246,7 @@ impl Broker {
         let recipients = Vec::with_capacity(publishing.queues.len());
         let mut route = Route { recipients, ..Route::default() };
         let mut outcome = Ok(());
-        for Subscriber { session, qos, retain_as_published, is_group, .. } in &found {
+        for Subscriber { session, qos, retain_as_published, is_group, identifier, .. } in &found {
             if *is_group {
                 continue;
             }
@@ -246,7 +255,12 @@ impl Broker {
             let qos = publishing.qos.min(*qos);
             if qos == QoS::AtMostOnce {
                 let own = publisher == Some(*session);
-                route.at_most_once.push(Hearer { session: *session, retain, only: None, own });
+                route.at_most_once.push(Hearer {
+                    session: *session,
+                    retain,
+                    told: Told::Matching(*identifier),
+                    own,
+                });
                 continue;
             }
             let delivery = Delivery::to_subscriber(qos, retain, publishing.expires());
@@ -316,8 +330,8 @@ impl Broker {
             if let Some(member) = self.next_member(group.session, qos) {
                 self.end_turn(group.session, &member);
                 let retain = as_published(&member);
-                let only = Some(member.subscription.identifier);
-                route.at_most_once.push(Hearer { session: member.session, retain, only, own: false });
+                let told = Told::One(member.subscription.identifier);
+                route.at_most_once.push(Hearer { session: member.session, retain, told, own: false });
             }
             return Ok(());
         }
@@ -533,15 +547,19 @@ impl Broker {
         shared: impl FnOnce() -> Bytes,
     ) {
         self.pieces += 1;
-        let Hearer { session, retain, only, own } = *hearer;
+        let Hearer { session, retain, told, own } = *hearer;
         let Some(attachment) = self.attachments.get(&session) else { return };
         let (id, queue) = (attachment.connection, attachment.queue);
-        let identifiers = match only {
-            _ if self.connections[&id].terms().is_none() => Vec::new(),
-            Some(0) => Vec::new(),
-            Some(identifier) => Vec::from([identifier]),
-            None => self.identifiers_of(session, message.topic, own),
-        };
+        let mut identifiers = Vec::new();
+        if self.connections[&id].terms().is_some() {
+            if let Told::Matching(_) = told {
+                identifiers = self.identifiers_of(session, message.topic, own);
+            }
+            let (Told::One(known) | Told::Matching(known)) = told;
+            if identifiers.is_empty() && known > 0 {
+                identifiers.push(known);
+            }
+        }
         let connection = self.connections.get_mut(&id).expect("an attachment has a connection");
         if !connection.client.as_ref().is_some_and(|client| client.accepted) {
             return; // before its CONNACK there is nobody to deliver to

@@ -254,7 +254,8 @@ fn merge(found: &mut Vec<Subscriber>) {
         let subscriber = found[index];
         if kept > 0 && found[kept - 1].session == subscriber.session {
             let retain_as_published = found[kept - 1].retain_as_published || subscriber.retain_as_published;
-            found[kept - 1] = Subscriber { retain_as_published, ..subscriber };
+            let identifier = subscriber.identifier.max(found[kept - 1].identifier);
+            found[kept - 1] = Subscriber { retain_as_published, identifier, ..subscriber };
         } else {
             found[kept] = subscriber;
             kept += 1;

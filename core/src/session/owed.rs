@@ -1,7 +1,7 @@
 //! The retained messages that a new subscription is owed, in bounded pieces (MQTT 3.1.1 §3.3.1.3).
 
 use crate::broker::fetching::Reader;
-use crate::broker::publishing::Hearer;
+use crate::broker::publishing::{Hearer, Told};
 use crate::broker::{Broker, Work};
 use crate::durable::record::Record;
 use crate::ids::{MessageId, SessionId};
@@ -43,7 +43,8 @@ impl Broker {
                 let topic = content.topic();
                 let outgoing = Outgoing::of(&content, &topic);
                 if !outgoing.has_expired(self.now.wall) {
-                    let hearer = Hearer { session: id, retain: true, only: Some(identifier), own: false };
+                    let hearer =
+                        Hearer { session: id, retain: true, told: Told::One(identifier), own: false };
                     self.deliver_at_most_once(&hearer, &outgoing, || content.body_shared());
                 }
             } else {

@@ -490,3 +490,24 @@ fn an_assigned_identifier_is_nobodys() {
     assert_ne!(another, assigned);
     assert!(run.closed(somebody).is_none());
 }
+
+#[test]
+fn what_is_sent_after_an_unsubscription_says_by_which_subscription() {
+    // Broken: a wide fan-out reaches a client that has just unsubscribed, and says not why. [MQTT-3.3.4-3]
+    let mut settings = settings();
+    settings.limits.turn_work = 1;
+    let mut run = Run::with(settings);
+    for other in 0..6 {
+        let (id, _) = accepted(&mut run, &format!("other-{other}"), true);
+        subscribe(&mut run, id, &[("t", 0)]);
+    }
+    let (client, _) = accepted_5(&mut run, &connect_5("c", true, 0, None));
+    let body = [&[0, 1, 2, 0x0b, 7][..], &text("t"), &[0]].concat();
+    run.send(client, &packet(0x82, &body));
+    run.taken(client);
+    let published = packet(0x30, &[&text("t")[..], &[0], b"x"].concat());
+    let unsubscribe = packet(0xa2, &[&[0, 2, 0][..], &text("t")].concat());
+    run.send(client, &[published, unsubscribe].concat());
+    run.pass_ms(100);
+    assert_eq!(count(&run.taken(client), &[2, 0x0b, 7, b'x']), 1);
+}
