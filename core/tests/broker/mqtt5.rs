@@ -495,7 +495,7 @@ fn an_assigned_identifier_is_nobodys() {
 fn what_is_sent_after_an_unsubscription_says_by_which_subscription() {
     // Broken: a wide fan-out reaches a client that has just unsubscribed, and says not why. [MQTT-3.3.4-3]
     let mut settings = settings();
-    settings.limits.turn_work = 1;
+    settings.limits.turn_work = 3;
     let mut run = Run::with(settings);
     for other in 0..6 {
         let (id, _) = accepted(&mut run, &format!("other-{other}"), true);
