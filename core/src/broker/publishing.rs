@@ -565,9 +565,8 @@ impl Broker {
             return; // before its CONNACK there is nobody to deliver to
         }
         let bytes = message.topic.len() + message.properties.len() + message.body.len() + 16;
-        if connection.send.unsent() + bytes > self.settings.limits.unsent_bytes
-            && connection.send.unsent() > 0
-        {
+        let unsent = connection.send.unsent();
+        if unsent > 0 && unsent + bytes > self.settings.limits.unsent_bytes {
             reached!("QoS 0 dropped");
             self.counters.dropped_slow_reader += 1;
             return self.message_event(|| Event::Dropped {
