@@ -35,6 +35,8 @@ use std::collections::HashSet;
 
 /// Work that a processor of our days does in a second, in broker inputs.
 const WORK_A_SECOND: u64 = 250_000;
+/// The same for AMQP clients, of whom a broker input may be many frames.
+const WORK_A_SECOND_OF_AMQP: u64 = 80_000;
 /// What a run costs beside its broker inputs.
 const WORK_A_RUN: u64 = 300;
 /// Other seeds that a step is tried under in the rounds that have them.
@@ -158,7 +160,7 @@ pub fn shrink_amqp(
 ) -> Result<(Checker, Shrunk<amqp::Scenario>), String> {
     let violation = amqp::run(scenario).violation;
     let checker = violation.ok_or("every promise is kept, so that there is nothing to shrink")?.checker;
-    let shrunk = shrink_amqp_by(scenario, seconds.saturating_mul(WORK_A_SECOND), |proposal| {
+    let shrunk = shrink_amqp_by(scenario, seconds.saturating_mul(WORK_A_SECOND_OF_AMQP), |proposal| {
         let outcome = amqp::run(proposal);
         let same = outcome.violation.filter(|violation| violation.checker == checker);
         let work = outcome.counts.broker_inputs + WORK_A_RUN;

@@ -344,7 +344,8 @@ impl Client {
             Role::Publisher { plan, next, at_us, .. } if *next < plan.count && self.stage == Stage::Ready => {
                 (*at_us > now_us).then_some(*at_us)
             }
-            _ => self.thinking.first().map(|(at, _)| *at).into_iter().chain(self.asks_us).min(),
+            // What is due and not done waits for the broker.
+            _ => self.thinking.iter().map(|(at, _)| *at).chain(self.asks_us).filter(|at| *at > now_us).min(),
         };
         let leaves = matches!(&self.role, Role::Consumer { plan }
             if plan.leaves_after.is_some_and(|most| self.deliveries >= most));

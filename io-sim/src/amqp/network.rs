@@ -131,13 +131,28 @@ impl World<'_> {
             });
             self.travel(id, &wish.bytes, true);
         }
-        if let Some(at) = wish.wake_us {
-            self.schedule
-                .add(at.max(self.schedule.now_us() + 1), Happening::ClientWakes { client, link: id });
+        let soonest = self.schedule.now_us() + 1;
+        if let Some(at) = wish.wake_us.map(|at| at.max(soonest))
+            && let Some(link) = self.links.get_mut(&id)
+            && link.wakes_us.is_none_or(|due| at < due)
+        {
+            link.wakes_us = Some(at);
+            self.schedule.add(at, Happening::ClientWakes { link: id });
         }
         if wish.leaves {
             self.effects.count("consumer left");
             self.breaks(id);
+        }
+    }
+
+    /// The client does what is due by now, unless it was woken for that before.
+    pub(super) fn client_wakes(&mut self, id: u64) {
+        let now = self.schedule.now_us();
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let client = link.client;
+        if link.wakes_us.take_if(|due| *due == now).is_some() && self.current[client] == Some(id) {
+            let wish = self.clients[client].go_on(now);
+            self.wished(client, id, wish);
         }
     }
 
@@ -169,6 +184,7 @@ impl World<'_> {
             over: false,
             incoming: Decoder::default(),
             last_us: (0, 0),
+            wakes_us: None,
             paused: false,
             waiting: VecDeque::new(),
         };

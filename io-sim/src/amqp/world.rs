@@ -58,7 +58,6 @@ pub(super) enum Happening {
         client: usize,
     },
     ClientWakes {
-        client: usize,
         link: u64,
     },
     Broken {
@@ -89,6 +88,8 @@ pub(super) struct Link {
     pub(super) incoming: Decoder,
     /// When the last bytes arrive, each way.
     pub(super) last_us: (u64, u64),
+    /// When the client next does something by itself.
+    pub(super) wakes_us: Option<u64>,
     pub(super) paused: bool,
     pub(super) waiting: VecDeque<Bytes>,
 }
@@ -230,12 +231,7 @@ impl<'a> World<'a> {
             Happening::Read { link } => self.read(link),
             Happening::ToClient { link, bytes } => self.arrives(link, &bytes),
             Happening::Connect { client } => self.connect(client),
-            Happening::ClientWakes { client, link } => {
-                if self.current[client] == Some(link) {
-                    let wish = self.clients[client].go_on(self.schedule.now_us());
-                    self.wished(client, link, wish);
-                }
-            }
+            Happening::ClientWakes { link } => self.client_wakes(link),
             Happening::Broken { link } => self.broken(link),
             Happening::ClientHears { link } => self.client_hears(link),
             Happening::Fault(index) => self.fault(index),

@@ -58,7 +58,7 @@ pub(super) struct Amqp {
 }
 
 /// Seconds of work that shrinking may take.
-const SHRINK_SECONDS: u64 = 60;
+const SHRINK_SECONDS: u64 = 20;
 
 #[derive(Args)]
 struct Seeds {
