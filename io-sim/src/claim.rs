@@ -46,10 +46,19 @@ impl Claim {
             object.push_str(&after[..spaces]);
             rest = &after[spaces..];
         }
-        if violation.checker == Checker::Panic {
-            object.extend([" ", violation.text.lines().next().unwrap_or_default()]);
+        Claim { checker: violation.checker, object }.with_place(violation)
+    }
+
+    /// What a run of AMQP's clients broke: the subject as it is.
+    pub fn as_told(violation: &Violation) -> Claim {
+        Claim { checker: violation.checker, object: violation.subject.clone() }.with_place(violation)
+    }
+
+    fn with_place(mut self, violation: &Violation) -> Claim {
+        if self.checker == Checker::Panic {
+            self.object.extend([" ", violation.text.lines().next().unwrap_or_default()]);
         }
-        Claim { checker: violation.checker, object }
+        self
     }
 }
 

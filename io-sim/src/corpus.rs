@@ -3,12 +3,9 @@
 //! A record says what was broken and which faults it takes to see it, so that it is noticed when a run does not show any
 //! more what it was kept for. The same code replays them in tests and on the command line.
 
-use crate::claim::Claim;
-use crate::outcome::{Checker, Outcome, Violation};
-use crate::scenario::{self, Scenario};
-use crate::watch::{endless, run_watched};
+use crate::any::AnyScenario;
+use crate::outcome::{Checker, Violation};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +25,7 @@ pub struct Record {
     /// Effects without which the run shows nothing.
     pub reaches: Vec<String>,
     /// The run.
-    pub scenario: Scenario,
+    pub scenario: AnyScenario,
 }
 
 /// How a recorded run does today.
@@ -60,13 +57,12 @@ impl Record {
     ///
     /// # Errors
     /// It keeps every promise, in words.
-    pub fn of(scenario: Scenario, why: String) -> Result<Record, String> {
-        let outcome = outcome_of(&scenario);
+    pub fn of(scenario: AnyScenario, why: String) -> Result<Record, String> {
+        let outcome = scenario.run();
         let violation =
             outcome.violation.ok_or("every promise is kept, so that there is nothing to record")?;
-        let claim = Claim::of(&violation, &scenario);
-        let matter: BTreeSet<&str> = scenario.faults.iter().map(crate::fault::Fault::effect).collect();
-        let reached = matter.into_iter().filter(|name| outcome.counts.effects.of(name) > 0);
+        let claim = scenario.claim(&violation);
+        let reached = scenario.effects().into_iter().filter(|name| outcome.counts.effects.of(name) > 0);
         let reaches = reached.map(str::to_owned).collect();
         let (checker, subject, trace_hash) = (claim.checker, claim.object, outcome.trace_hash);
         Ok(Record { why, checker, subject, trace_hash, reaches, scenario })
@@ -74,7 +70,7 @@ impl Record {
 
     /// Replays it.
     pub fn replay(&self) -> Kept {
-        let outcome = outcome_of(&self.scenario);
+        let outcome = self.scenario.run();
         let effects = &outcome.counts.effects;
         if let Some(violation) = outcome.violation {
             return Kept::Broken(violation);
@@ -144,11 +140,11 @@ fn replay_file(path: PathBuf) -> Entry {
     }
 }
 
-/// The scenario in a text: that of a record, or the text itself as `scenario::parse` takes it.
+/// The scenario in a text: that of a record, or the text itself as `AnyScenario::parse` takes it.
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub fn scenario_in(text: &str) -> Result<Scenario, String> {
+pub fn scenario_in(text: &str) -> Result<AnyScenario, String> {
     #[derive(Deserialize)]
     struct Record {
         why: String,
@@ -156,16 +152,12 @@ pub fn scenario_in(text: &str) -> Result<Scenario, String> {
     }
     match serde_json::from_str::<Record>(text) {
         Ok(record) => {
-            let scenario = scenario::parse(&record.scenario.to_string())?;
-            Ok(Scenario { why: record.why, ..scenario })
+            let mut scenario = AnyScenario::parse(&record.scenario.to_string())?;
+            *scenario.why_mut() = record.why;
+            Ok(scenario)
         }
-        Err(_) => scenario::parse(text),
+        Err(_) => AnyScenario::parse(text),
     }
-}
-
-fn outcome_of(scenario: &Scenario) -> Outcome {
-    let endless = || Outcome { violation: Some(endless()), ..Outcome::default() };
-    run_watched(scenario, false).unwrap_or_else(endless)
 }
 
 fn write_hash<S: Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -181,7 +173,7 @@ fn read_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error
 mod tests {
     use super::*;
 
-    fn broken() -> Scenario {
+    fn broken() -> AnyScenario {
         let text = r#"
             seed = 1
             fault_phase_us = 300_000
@@ -200,7 +192,7 @@ mod tests {
             kind = "rot"
             when = { at_us = 290_000 }
         "#;
-        scenario::parse(text).expect("it is one")
+        AnyScenario::parse(text).expect("it is one")
     }
 
     /// Were it to fail, a run would be kept that nobody can tell from one that shows nothing.
@@ -212,19 +204,24 @@ mod tests {
         assert!(matches!(record.replay(), Kept::Broken(_)));
         let text = serde_json::to_string(&record).expect("it can be written");
         assert_eq!(serde_json::from_str::<Record>(&text).expect("and read"), record);
-        assert_eq!(scenario_in(&text).expect("it holds one").why, "sync is off");
-        assert!(Record::of(crate::generate(0), String::new()).is_err(), "nothing is broken there");
+        assert_eq!(scenario_in(&text).expect("it holds one").why(), "sync is off");
+        for seed in ["0", "amqp:0"] {
+            let scenario = AnyScenario::of_seed(seed).expect("a seed");
+            assert!(Record::of(scenario, String::new()).is_err(), "nothing is broken there");
+        }
     }
 
     /// Were it to fail, entries that show nothing any more would stay green for ever.
     #[test]
     fn mended_runs_are_kept_and_idle_ones_are_stale() {
         let mut record = Record::of(broken(), String::new()).expect("it fails");
-        record.scenario.broker = crate::scenario::BrokerSettings::default();
+        let AnyScenario::Mqtt(scenario) = &mut record.scenario else { panic!("its clients speak MQTT") };
+        scenario.broker = crate::scenario::BrokerSettings::default();
         let Kept::AnotherCourse(hash) = record.replay() else { panic!("{:?}", record.replay()) };
         record.trace_hash = hash;
         assert_eq!(record.replay(), Kept::AsRecorded);
-        record.scenario.faults.clear();
+        let AnyScenario::Mqtt(scenario) = &mut record.scenario else { panic!("its clients speak MQTT") };
+        scenario.faults.clear();
         assert_eq!(record.replay(), Kept::Stale("it does not reach process crash any more".to_owned()));
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("old.json"), "{\"why\": 1}").expect("it can be written");

@@ -16,8 +16,10 @@
 //! on the platter, `world/wire` holds what leaves against the latter and `world/damage` judges what becomes of damage.
 //! [`campaign`], [`exhaust`], [`shrink`], [`corpus`] and [`planted`] run many; `trace`, [`recording`] and [`page`] show one.
 //! [`shell`] is the same for the real network code, [`amqp`] for clients of AMQP 0-9-1; [`seeds`] runs many of either.
+//! [`any`] is a scenario of clients of MQTT or AMQP.
 
 pub mod amqp;
+pub mod any;
 pub mod campaign;
 mod chance;
 pub mod claim;

@@ -24,8 +24,8 @@ mod tree;
 mod values;
 
 use crate::amqp;
+use crate::any::AnyScenario;
 use crate::claim::Claim;
-use crate::outcome::Checker;
 use crate::scenario::Scenario;
 use crate::watch::run_watched;
 use serde::Serialize;
@@ -39,6 +39,7 @@ const WORK_A_SECOND: u64 = 250_000;
 const WORK_A_SECOND_OF_AMQP: u64 = 80_000;
 /// What a run costs beside its broker inputs.
 const WORK_A_RUN: u64 = 300;
+const NOTHING_BROKEN: &str = "every promise is kept, so that there is nothing to shrink";
 /// Other seeds that a step is tried under in the rounds that have them.
 const OTHER_SEEDS: [u64; 3] = [0, 4, 16];
 
@@ -88,6 +89,12 @@ pub struct Shrunk<S = Scenario> {
     pub minimal: bool,
 }
 
+impl<S> Shrunk<S> {
+    fn map<T>(self, change: impl FnOnce(S) -> T) -> Shrunk<T> {
+        Shrunk { scenario: change(self.scenario), runs: self.runs, minimal: self.minimal }
+    }
+}
+
 /// Shrinks a scenario that breaks a promise to one that breaks the same promise of the same object, in about so many
 /// seconds of one processor.
 ///
@@ -96,7 +103,7 @@ pub struct Shrunk<S = Scenario> {
 pub fn shrink(scenario: &Scenario, seconds: u64) -> Result<(Claim, Shrunk), String> {
     let outcome =
         run_watched(scenario, false).ok_or("it has no end, so that nothing can be compared with it")?;
-    let violation = outcome.violation.ok_or("every promise is kept, so that there is nothing to shrink")?;
+    let violation = outcome.violation.ok_or(NOTHING_BROKEN)?;
     let claim = Claim::of(&violation, scenario);
     let shrunk = shrink_by(scenario, seconds.saturating_mul(WORK_A_SECOND), |proposal| {
         // A proposal without an end breaks something else.
@@ -149,24 +156,41 @@ fn shrink_in_rounds<S: Shrinkable, J: FnMut(&S) -> Verdict>(
     Shrunk { scenario: shrinker.scenario, runs: shrinker.runs, minimal: shrinker.left > 0 }
 }
 
-/// Shrinks a scenario of AMQP clients that breaks a promise to one that breaks the same, in about so many seconds of one
-/// processor.
+/// Shrinks a scenario of AMQP clients that breaks a promise to one that breaks the same, of whatever object, in about so
+/// many seconds of one processor.
 ///
 /// # Errors
 /// It breaks none, in words.
 pub fn shrink_amqp(
     scenario: &amqp::Scenario,
     seconds: u64,
-) -> Result<(Checker, Shrunk<amqp::Scenario>), String> {
-    let violation = amqp::run(scenario).violation;
-    let checker = violation.ok_or("every promise is kept, so that there is nothing to shrink")?.checker;
+) -> Result<(Claim, Shrunk<amqp::Scenario>), String> {
+    let violation = amqp::run(scenario).violation.ok_or(NOTHING_BROKEN)?;
+    let checker = violation.checker;
     let shrunk = shrink_amqp_by(scenario, seconds.saturating_mul(WORK_A_SECOND_OF_AMQP), |proposal| {
         let outcome = amqp::run(proposal);
         let same = outcome.violation.filter(|violation| violation.checker == checker);
         let work = outcome.counts.broker_inputs + WORK_A_RUN;
         Verdict { fails_at_us: same.map(|violation| violation.at_us), work }
     });
-    Ok((checker, shrunk))
+    Ok((Claim::as_told(&violation), shrunk))
+}
+
+/// Shrinks a scenario of either kind.
+///
+/// # Errors
+/// As `shrink` and `shrink_amqp`.
+pub fn shrink_any(scenario: &AnyScenario, seconds: u64) -> Result<(Claim, Shrunk<AnyScenario>), String> {
+    match scenario {
+        AnyScenario::Mqtt(scenario) => {
+            let (claim, shrunk) = shrink(scenario, seconds)?;
+            Ok((claim, shrunk.map(|small| AnyScenario::Mqtt(Box::new(small)))))
+        }
+        AnyScenario::Amqp(scenario) => {
+            let (claim, shrunk) = shrink_amqp(scenario, seconds)?;
+            Ok((claim, shrunk.map(|small| AnyScenario::Amqp(Box::new(small)))))
+        }
+    }
 }
 
 /// A scenario on its way to a smaller one.

@@ -21,7 +21,8 @@ pub fn record_watched(scenario: &Scenario) -> Option<Outcome> {
     watched(scenario, run_recorded)
 }
 
-fn watched(scenario: &Scenario, run: fn(&Scenario) -> Outcome) -> Option<Outcome> {
+/// As `run_watched`, for whatever runs.
+pub(crate) fn watched<S: Clone + Send + 'static>(scenario: &S, run: fn(&S) -> Outcome) -> Option<Outcome> {
     let (to_us, outcome) = mpsc::channel();
     let scenario = scenario.clone();
     std::thread::spawn(move || {

@@ -18,7 +18,7 @@ impl World<'_> {
         self.trace.record(|to| to.fault(index, kind.to_string()));
         match kind {
             FaultKind::PowerCut => {
-                self.effects.count("power cut");
+                self.effects.count(kind.effect());
                 self.trace.line("power", &[], || "is cut".to_owned());
                 self.trace.record(|to| to.crash(true, "the power is cut"));
                 let mut draws = self.chance.draws(Domain::Crash, index as u64);
@@ -29,21 +29,21 @@ impl World<'_> {
                 self.process_ends(index);
             }
             FaultKind::Kill => {
-                self.effects.count("process killed");
+                self.effects.count(kind.effect());
                 self.trace.line("process", &[], || "is killed".to_owned());
                 self.trace.record(|to| to.crash(false, "the broker's process is killed"));
                 self.process_ends(index);
             }
             FaultKind::Shutdown => {
                 if matches!(self.process, Process::Serving(_)) {
-                    self.effects.count("shutdown");
+                    self.effects.count(kind.effect());
                     (self.stopping, self.model.stopping) = (true, true);
                     self.feed(Input::ShutdownRequested);
                 }
             }
             FaultKind::Reset { client } => {
                 if let Some(link) = self.current[client] {
-                    self.effects.count("connection reset");
+                    self.effects.count(kind.effect());
                     self.breaks(link);
                 }
             }

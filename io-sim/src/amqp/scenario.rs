@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scenario {
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
     /// What is not said here follows from this.
     pub seed: u64,
     /// The broker's settings.
@@ -37,6 +41,7 @@ pub struct Scenario {
 
 /// A queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct QueuePlan {
     /// Its name.
     pub name: String,
@@ -66,6 +71,7 @@ pub struct QueuePlan {
 
 /// A binding at a headers exchange.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MarkPlan {
     /// One of the headers is enough.
     pub any: bool,
@@ -78,6 +84,38 @@ impl Scenario {
     pub fn clients(&self) -> usize {
         let bridged = self.sensors.len() + usize::from(self.listener.is_some());
         self.publishers.len() + self.consumers.len() + self.lodgers.len() + bridged
+    }
+
+    /// Whether it can be run.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let queues = self.queues.len();
+        let clients = self.clients();
+        let is_there = |fault: &FaultPlan| match fault.kind {
+            FaultKind::Reset { client } => client < clients,
+            FaultKind::PowerCut | FaultKind::Kill | FaultKind::Shutdown => true,
+        };
+        let publishes = |count, window, size| count > 0 && window > 0 && size > 0;
+        let rules = [
+            (queues > 1, "there must be a queue, and last the queue of dead letters"),
+            (
+                self.publishers.iter().all(|plan| plan.queue.is_none_or(|queue| queue + 1 < queues)),
+                "a publisher's queue is not there, or that of dead letters",
+            ),
+            (self.consumers.iter().all(|plan| plan.queue < queues), "a consumer's queue is not there"),
+            (
+                self.publishers.iter().all(|plan| publishes(plan.count, plan.window, plan.size)),
+                "a publisher has no messages, no window or no bytes to publish",
+            ),
+            (
+                self.sensors.iter().all(|plan| publishes(plan.count, plan.window, plan.size)),
+                "a sensor has no messages, no window or no bytes to publish",
+            ),
+            (self.faults.iter().all(is_there), "the client whose connection breaks is not there"),
+        ];
+        rules.iter().try_for_each(|(holds, rule)| if *holds { Ok(()) } else { Err((*rule).to_owned()) })
     }
 }
 
@@ -97,6 +135,7 @@ impl QueuePlan {
 
 /// A publisher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PublisherPlan {
     /// What kind of exchange it publishes to.
     pub through: Through,
@@ -161,6 +200,7 @@ pub(super) const EXPIRATIONS_MS: [u32; 6] = [0, 1, 10, 50, 200, 60_000];
 
 /// A consumer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConsumerPlan {
     /// The queue.
     pub queue: usize,
@@ -194,6 +234,7 @@ pub struct ConsumerPlan {
 
 /// An MQTT client that publishes with QoS 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SensorPlan {
     /// Messages.
     pub count: u32,
@@ -207,6 +248,7 @@ pub struct SensorPlan {
 
 /// An MQTT client that subscribes with QoS 1 and whose session lasts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListenerPlan {
     /// Its topic filter.
     pub filter: String,
@@ -216,6 +258,7 @@ pub struct ListenerPlan {
 
 /// A client with a queue that does not last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LodgerPlan {
     /// The queue is exclusive; else it is auto-delete.
     pub exclusive: bool,
@@ -235,6 +278,7 @@ pub struct LodgerPlan {
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FaultPlan {
     /// When.
     pub at_us: u64,
@@ -257,6 +301,18 @@ pub enum FaultKind {
         /// The client.
         client: usize,
     },
+}
+
+impl FaultKind {
+    /// What is counted when it takes effect.
+    pub fn effect(self) -> &'static str {
+        match self {
+            FaultKind::PowerCut => "power cut",
+            FaultKind::Kill => "process killed",
+            FaultKind::Shutdown => "shutdown",
+            FaultKind::Reset { .. } => "connection reset",
+        }
+    }
 }
 
 /// The queue of dead letters.
@@ -285,6 +341,7 @@ pub fn generate(seed: u64) -> Scenario {
     let clients = clients + usize::from(listener.is_some());
     let faults = (0..draws.below(6)).map(|_| fault(draws, fault_phase_us, clients)).collect();
     Scenario {
+        why: String::new(),
         seed,
         broker: broker(draws),
         disk: DiskSettings { latency_max_us: *draws.pick(&[100, 500, 3000]), ..DiskSettings::default() },

@@ -24,7 +24,7 @@ impl Scenario {
     /// What a page tells of it, and of what its run broke.
     pub fn subject(&self, violation: Option<&Violation>) -> Subject {
         Subject {
-            why: String::new(),
+            why: self.why.clone(),
             seed: self.seed,
             clients: self.client_names(),
             steps: self.steps(),
@@ -33,7 +33,8 @@ impl Scenario {
         }
     }
 
-    fn steps(&self) -> Vec<String> {
+    /// What happens in it, a line each.
+    pub fn steps(&self) -> Vec<String> {
         let mut plans: Vec<String> = self.publishers.iter().map(said).collect();
         plans.extend(self.consumers.iter().map(said));
         plans.extend(self.lodgers.iter().map(said));

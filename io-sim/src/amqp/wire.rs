@@ -2,6 +2,7 @@
 
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, WriteContext, gen_frame, parse_frame};
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic};
+use bytes::BytesMut;
 
 /// The channel that clients use.
 pub(super) const CHANNEL: u16 = 1;
@@ -9,7 +10,7 @@ pub(super) const CHANNEL: u16 = 1;
 /// Frames out of bytes that come in pieces.
 #[derive(Default)]
 pub(super) struct Decoder {
-    bytes: Vec<u8>,
+    bytes: BytesMut,
 }
 
 impl Decoder {
@@ -34,8 +35,8 @@ impl Decoder {
         if self.bytes.len() < length {
             return Ok(None);
         }
-        let whole: Vec<u8> = self.bytes.drain(..length).collect();
-        match parse_frame(whole.as_slice()) {
+        let whole = self.bytes.split_to(length);
+        match parse_frame(&*whole) {
             Ok((&[], frame)) => Ok(Some(frame)),
             other => Err(format!("{other:?} of {whole:02x?}")),
         }

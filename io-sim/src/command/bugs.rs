@@ -118,10 +118,8 @@ impl Bugs {
             .map(|first| self.hunt(simulator, first, bug, scenario.as_deref()))
             .collect::<Result<_, _>>()?;
         let out = scratch.join(format!("{}.json", bug.name));
-        let shrunk = match bug.amqp {
-            true => shrink_amqp(simulator, hunts[0].seed, &out),
-            false => shrink(simulator, hunts[0].seed, scenario.as_deref(), &out),
-        };
+        let failed = format!("{}{}", if bug.amqp { "amqp:" } else { "" }, hunts[0].seed);
+        let shrunk = shrink(simulator, &failed, scenario.as_deref(), &out);
         let mut seeds: Vec<u64> = hunts.iter().map(|hunt| hunt.seeds).collect();
         seeds.sort_unstable();
         let mut cpu_seconds: Vec<f64> = hunts.iter().map(|hunt| hunt.cpu_seconds).collect();
@@ -158,34 +156,21 @@ impl Bugs {
     }
 }
 
-/// Shrinks the failure of a seed; how many operations and faults are left, and where.
+/// Shrinks the failure of a seed; how large what is left is, and where.
 fn shrink(
     simulator: &Path,
-    seed: u64,
+    failed: &str,
     scenario: Option<&Path>,
     out: &Path,
 ) -> Result<(u64, PathBuf), String> {
     let mut shrink = Command::new(simulator);
     shrink.args(["shrink", "--json", "--seconds", SHRINK_SECONDS, "--out"]).arg(out);
     match scenario {
-        Some(path) => shrink.arg(path).args(["--seed", &seed.to_string()]),
-        None => shrink.arg(seed.to_string()),
+        Some(path) => shrink.arg(path).args(["--seed", failed]),
+        None => shrink.arg(failed),
     };
-    left(shrink, out)
-}
-
-/// What a simulator that shrinks says is left.
-fn left(shrink: Command, out: &Path) -> Result<(u64, PathBuf), String> {
-    let after = json_of(shrink)?["after"].take();
-    let count = |name: &str| after[name].as_u64().unwrap_or_default();
-    Ok((count("operations") + count("faults"), out.to_owned()))
-}
-
-/// As `shrink`, for clients of AMQP; how many clients and faults are left, and where.
-fn shrink_amqp(simulator: &Path, seed: u64, out: &Path) -> Result<(u64, PathBuf), String> {
-    let mut shrink = Command::new(simulator);
-    shrink.args(["amqp", "--json", "--seeds"]).arg(format!("{seed}..{}", seed + 1)).arg("--shrink").arg(out);
-    left(shrink, out)
+    let size = json_of(shrink)?["after"]["size"].as_u64().unwrap_or_default();
+    Ok((size, out.to_owned()))
 }
 
 /// What a simulator prints as JSON, whatever its exit code.

@@ -22,8 +22,8 @@ mod shrink;
 use clap::{Parser, Subcommand};
 use std::path::Path;
 use std::process::ExitCode;
+use vowmq_sim::any::AnyScenario;
 use vowmq_sim::corpus::scenario_in;
-use vowmq_sim::generate;
 use vowmq_sim::scenario::Scenario;
 
 /// Simulates vowmq on a network that breaks and a disk that loses its power, and checks every promise.
@@ -91,31 +91,38 @@ impl End {
 }
 
 /// The scenario of a seed, or that in a file with perhaps another seed.
-fn load(what: &str, seed: Option<u64>) -> Result<Scenario, String> {
-    match (what.parse::<u64>(), seed) {
-        (Ok(_), Some(_)) => Err("--seed goes with a file; here a seed is given already".to_owned()),
-        (Ok(number), None) => Ok(generate(number)),
-        (Err(_), _) => {
-            let mut scenario = read_scenario(Path::new(what))?;
-            scenario.seed = seed.unwrap_or(scenario.seed);
+fn load(what: &str, seed: Option<u64>) -> Result<AnyScenario, String> {
+    match (AnyScenario::of_seed(what), seed) {
+        (Some(_), Some(_)) => Err("--seed goes with a file; here a seed is given already".to_owned()),
+        (Some(scenario), None) => Ok(scenario),
+        (None, _) => {
+            let mut scenario = read_any(Path::new(what))?;
+            if let Some(seed) = seed {
+                *scenario.seed_mut() = seed;
+            }
             Ok(scenario)
         }
     }
 }
 
 /// A scenario as TOML or JSON, or a record of one.
-fn read_scenario(path: &Path) -> Result<Scenario, String> {
+fn read_any(path: &Path) -> Result<AnyScenario, String> {
     if path.extension().is_some_and(|extension| extension == "toml") {
-        return vowmq_sim::scenario::read(path);
+        return vowmq_sim::scenario::read(path).map(|scenario| AnyScenario::Mqtt(Box::new(scenario)));
     }
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    if serde_json::from_str::<vowmq_sim::amqp::Scenario>(&text).is_ok() {
-        let path = path.display();
-        return Err(format!(
-            "{path} is a scenario of AMQP clients, which `vowmq-sim amqp --scenario {path}` runs"
-        ));
-    }
     scenario_in(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// As `read_any`, for what runs clients of MQTT only.
+fn read_scenario(path: &Path) -> Result<Scenario, String> {
+    match read_any(path)? {
+        AnyScenario::Mqtt(scenario) => Ok(*scenario),
+        AnyScenario::Amqp(_) => {
+            let path = path.display();
+            Err(format!("{path} is a scenario of AMQP clients, which `vowmq-sim replay {path}` runs"))
+        }
+    }
 }
 
 /// A run under such settings fails rightly, and its reader should know why.

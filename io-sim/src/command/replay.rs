@@ -1,23 +1,23 @@
 //! `vowmq-sim replay`: one scenario again.
 
-use super::{End, load, report, write_file};
+use super::{End, load, report, warn_of_settings, write_file};
 use clap::Args;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use vowmq_sim::any::AnyScenario;
 use vowmq_sim::outcome::Outcome;
-use vowmq_sim::page::{Page, Subject, Window};
-use vowmq_sim::scenario::Scenario;
-use vowmq_sim::watch::{endless, record_watched, run_watched};
+use vowmq_sim::page::{Page, Window};
 
 /// Runs one scenario again: that of a seed, or one in a file.
 #[derive(Args)]
 #[command(after_help = "Examples:
   vowmq-sim replay 170277 --trace | less
+  vowmq-sim replay amqp:7 --html run.html
   vowmq-sim replay shrunk-loss-170277.json --html run.html
   vowmq-sim replay corpus/runs/held-will-replaced-at-takeover.json
   vowmq-sim replay 170277 --show > scenario.json")]
 pub(super) struct Replay {
-    /// A seed or a file.
+    /// A seed (amqp:SEED for clients of AMQP) or a file.
     what: String,
     /// With a file: another seed for what the scenario leaves open.
     #[arg(long)]
@@ -42,19 +42,21 @@ pub(super) struct Replay {
 impl Replay {
     pub(super) fn run(self) -> Result<End, String> {
         let scenario = load(&self.what, self.seed)?;
-        super::warn_of_settings(&scenario);
+        if let AnyScenario::Mqtt(scenario) = &scenario {
+            warn_of_settings(scenario);
+        }
         if self.show {
             say!("{}", serde_json::to_string_pretty(&scenario).map_err(|error| error.to_string())?);
             return Ok(End::Clean);
         }
-        if !scenario.why.is_empty() && !self.json {
-            say!("{}", scenario.why.trim());
+        if !scenario.why().is_empty() && !self.json {
+            say!("{}", scenario.why().trim());
         }
-        let outcome = match &self.html {
-            Some(_) => record_watched(&scenario),
-            None => run_watched(&scenario, self.trace),
+        let outcome = match (&self.html, self.trace) {
+            (Some(_), _) => scenario.run_recorded(),
+            (None, true) => scenario.run_traced(),
+            (None, false) => scenario.run(),
         };
-        let outcome = outcome.unwrap_or_else(|| Outcome { violation: Some(endless()), ..Outcome::default() });
         if let Some(window) = self.window.filter(|window| !window.touches(outcome.counts.simulated_us)) {
             let seconds = outcome.counts.simulated_us as f64 / 1e6;
             return Err(format!("the run takes {seconds:.3} s; {window} shows nothing of it"));
@@ -101,11 +103,11 @@ impl Replay {
 /// Writes the page of a run that `command` does again.
 pub(super) fn write_page(
     path: &Path,
-    scenario: &Scenario,
+    scenario: &AnyScenario,
     outcome: &Outcome,
     command: &str,
     window: Option<Window>,
 ) -> Result<(), String> {
-    let subject = Subject::of(scenario, outcome.violation.as_ref());
+    let subject = scenario.subject(outcome.violation.as_ref());
     write_file(path, &Page { subject, outcome, command }.render(window.unwrap_or_default()))
 }

@@ -9,14 +9,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vowmq_core::marks;
 use vowmq_sim::coverage::missed_by_amqp;
 use vowmq_sim::outcome::{Checker, Outcome};
-use vowmq_sim::page::{Page, Window};
 use vowmq_sim::seeds::{Summary, campaign};
-use vowmq_sim::shrink::shrink_amqp;
 use vowmq_sim::{amqp, shell};
 
 /// Runs the broker's own code for sockets, back-pressure, time-outs and shutdown over a simulated network and disk.
@@ -37,28 +34,15 @@ pub(super) struct Shell {
 #[command(after_help = "Examples:
   vowmq-sim amqp --seeds 0..5000
   vowmq-sim amqp --seeds 7 --trace
-  vowmq-sim amqp --seeds 7 --shrink shrunk.json
-  vowmq-sim amqp --scenario shrunk.json --html run.html")]
+  vowmq-sim replay amqp:7 --html run.html
+  vowmq-sim shrink amqp:7")]
 pub(super) struct Amqp {
     #[command(flatten)]
     seeds: Seeds,
     /// Print how often each mark of AMQP was reached.
     #[arg(long, conflicts_with = "json")]
     marks: bool,
-    /// Make the scenario of the seed as small as it gets, so that it still fails the same checker, and write it to a file;
-    /// for one seed.
-    #[arg(long, value_name = "FILE")]
-    shrink: Option<PathBuf>,
-    /// Run a scenario in a file and print everything that happens.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "shrink", "marks"])]
-    scenario: Option<PathBuf>,
-    /// Write what happens as one page for a browser, which needs nothing else; for one seed, or with --scenario.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["shrink", "marks"])]
-    html: Option<PathBuf>,
 }
-
-/// Seconds of work that shrinking may take.
-const SHRINK_SECONDS: u64 = 20;
 
 #[derive(Args)]
 struct Seeds {
@@ -84,9 +68,8 @@ struct Seeds {
 
 /// A kind of runs.
 struct Kind {
-    name: &'static str,
-    /// Whether its scenarios can be made smaller.
-    shrinks: bool,
+    /// The commands that look at the run of one seed.
+    looks: fn(u64) -> Vec<String>,
     run: fn(u64) -> Outcome,
     run_traced: fn(u64) -> Outcome,
     /// The scenario as JSON.
@@ -98,8 +81,7 @@ struct Kind {
 impl Shell {
     pub(super) fn run(self) -> Result<End, String> {
         self.seeds.run(&Kind {
-            name: "shell",
-            shrinks: false,
+            looks: |seed| vec![format!("vowmq-sim shell --seeds {seed} --trace")],
             run: |seed| shell::run(&shell::generate(seed)),
             run_traced: |seed| shell::run_traced(&shell::generate(seed)),
             show: |seed| serde_json::to_string_pretty(&shell::generate(seed)),
@@ -110,23 +92,13 @@ impl Shell {
 
 impl Amqp {
     pub(super) fn run(self) -> Result<End, String> {
-        if let Some(path) = &self.scenario {
-            let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-            let scenario = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-            let command = format!("vowmq-sim amqp --scenario {}", path.display());
-            return self.show_run(&scenario, &command);
-        }
-        if self.html.is_some() {
-            let seed = self.seeds.one()?;
-            let command = format!("vowmq-sim amqp --seeds {seed} --trace");
-            return self.show_run(&amqp::generate(seed), &command);
-        }
-        if let Some(path) = &self.shrink {
-            return shrink(self.seeds.one()?, path, self.seeds.json);
-        }
         let end = self.seeds.run(&Kind {
-            name: "amqp",
-            shrinks: true,
+            looks: |seed| {
+                vec![
+                    format!("vowmq-sim replay amqp:{seed} --html run.html"),
+                    format!("vowmq-sim shrink amqp:{seed} --html small.html"),
+                ]
+            },
             run: |seed| amqp::run(&amqp::generate(seed)),
             run_traced: |seed| amqp::run_recorded(&amqp::generate(seed)),
             show: |seed| serde_json::to_string_pretty(&amqp::generate(seed)),
@@ -137,47 +109,6 @@ impl Amqp {
         }
         end
     }
-}
-
-impl Amqp {
-    /// Runs a scenario, and prints it or writes its page; `command` runs it again.
-    fn show_run(&self, scenario: &amqp::Scenario, command: &str) -> Result<End, String> {
-        let mut outcome = amqp::run_recorded(scenario);
-        if let Some(path) = &self.html {
-            let subject = scenario.subject(outcome.violation.as_ref());
-            let page = Page { subject, outcome: &outcome, command };
-            super::write_file(path, &page.render(Window::default()))?;
-            outcome.trace.clear();
-        }
-        let end = print_run(&outcome);
-        if let Some(path) = &self.html {
-            say!("the page is {}", path.display());
-        }
-        Ok(end)
-    }
-}
-
-/// Shrinks the scenario of a seed.
-fn shrink(seed: u64, path: &Path, json: bool) -> Result<End, String> {
-    let before = amqp::generate(seed);
-    let (checker, shrunk) = shrink_amqp(&before, SHRINK_SECONDS)?;
-    let after = &shrunk.scenario;
-    let text = serde_json::to_string_pretty(after).map_err(|error| error.to_string())?;
-    super::write_file(path, &(text + "\n"))?;
-    let (clients, faults) = (after.clients(), after.faults.len());
-    if json {
-        let after = json!({ "operations": clients, "faults": faults });
-        say!("{}", json!({ "checker": checker, "after": after, "runs": shrunk.runs, "file": path }));
-        return Ok(End::Broken);
-    }
-    say!("{checker}, shrunk in {} runs", shrunk.runs);
-    say!(
-        "{} clients and {} faults before, {clients} and {faults} after",
-        before.clients(),
-        before.faults.len()
-    );
-    say!("vowmq-sim amqp --scenario {} --html {}", path.display(), path.with_extension("html").display());
-    Ok(End::Broken)
 }
 
 impl Seeds {
@@ -204,7 +135,7 @@ impl Seeds {
         if seeds.end - seeds.start == 1 {
             Ok(seeds.start)
         } else {
-            Err("--trace, --show, --shrink and --html are for one seed: --seeds 7".to_owned())
+            Err("--trace and --show are for one seed: --seeds 7".to_owned())
         }
     }
 
@@ -279,9 +210,6 @@ fn print_summary(kind: &Kind, summary: &Summary, elapsed: Duration) {
     for (checker, seeds) in by_checker {
         let (seed, count) = (seeds[0], seeds.len());
         say!("{checker}, by {count} of the seeds: {}", checker.meaning());
-        say!("  vowmq-sim {} --seeds {seed} --trace", kind.name);
-        if kind.shrinks {
-            say!("  vowmq-sim {} --seeds {seed} --shrink shrunk-{checker}-{seed}.json", kind.name);
-        }
+        (kind.looks)(seed).iter().for_each(|command| say!("  {command}"));
     }
 }

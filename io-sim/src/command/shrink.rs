@@ -3,26 +3,26 @@
 use super::replay::write_page;
 use super::{End, load, write_file};
 use clap::Args;
+use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Instant;
+use vowmq_sim::any::AnyScenario;
 use vowmq_sim::corpus::Record;
-use vowmq_sim::scenario::Scenario;
-use vowmq_sim::shrink::shrink;
-use vowmq_sim::watch::record_watched;
-use vowmq_sim::words;
+use vowmq_sim::shrink::shrink_any;
 
 /// Makes a failing scenario as small as it gets, so that it still fails the same checker on the same object.
 ///
 /// The object is what the violation is about: the same client identifier, a message of the same publisher, a topic, the
-/// broker. Writes the scenario as JSON and prints its steps. Exit 1 when something was shrunk, since it is broken; 2 when
-/// there was nothing to shrink.
+/// broker; with clients of AMQP the checker alone. Writes the scenario as JSON and prints its steps. Exit 1 when something
+/// was shrunk, since it is broken; 2 when there was nothing to shrink.
 #[derive(Args)]
 #[command(after_help = "Examples:
   vowmq-sim shrink 170277
+  vowmq-sim shrink amqp:7 --html small.html
   vowmq-sim shrink scenario.toml --seed 12 --out small.json
   vowmq-sim shrink 170277 --record --why \"Acks were forgotten.\" --out corpus/runs/forgotten-acks.json")]
 pub(super) struct Shrink {
-    /// A seed or a file.
+    /// A seed (amqp:SEED for clients of AMQP) or a file.
     what: String,
     /// With a file: another seed for what the scenario leaves open.
     #[arg(long)]
@@ -51,10 +51,10 @@ impl Shrink {
     pub(super) fn run(self) -> Result<End, String> {
         let scenario = load(&self.what, self.seed)?;
         let begin = Instant::now();
-        let (claim, shrunk) = shrink(&scenario, self.seconds)?;
+        let (claim, shrunk) = shrink_any(&scenario, self.seconds)?;
         let small = &shrunk.scenario;
         let out =
-            self.out.unwrap_or_else(|| format!("shrunk-{}-{}.json", claim.checker, scenario.seed).into());
+            self.out.unwrap_or_else(|| format!("shrunk-{}-{}.json", claim.checker, scenario.seed()).into());
         match self.why {
             Some(why) => Record::of(small.clone(), why)?.write(&out)?,
             None => {
@@ -64,8 +64,7 @@ impl Shrink {
         }
         let replay = format!("vowmq-sim replay {} --trace", out.display());
         if let Some(path) = &self.html {
-            let outcome = record_watched(small).ok_or("what was shrunk does not come to an end any more")?;
-            write_page(path, small, &outcome, &replay, None)?;
+            write_page(path, small, &small.run_recorded(), &replay, None)?;
         }
         let seconds = begin.elapsed().as_secs_f64();
         if self.json {
@@ -88,10 +87,10 @@ impl Shrink {
             say!("the time was over before nothing more could be taken away: more with --seconds");
         }
         say!("{:>12} {:>10} {:>10}", "", "before", "after");
-        for ((name, before), (_, after)) in sizes(&scenario).into_iter().zip(sizes(small)) {
+        for ((name, before), (_, after)) in scenario.sizes().into_iter().zip(small.sizes()) {
             say!("{name:>12} {before:>10} {after:>10}");
         }
-        words::steps(small).iter().for_each(|step| say!("{step}"));
+        small.steps().iter().for_each(|step| say!("{step}"));
         say!("{replay}");
         if let Some(path) = &self.html {
             say!("the page is {}", path.display());
@@ -100,14 +99,7 @@ impl Shrink {
     }
 }
 
-fn sizes(scenario: &Scenario) -> [(&'static str, usize); 3] {
-    let operations = scenario.size() - scenario.faults.len();
-    [("operations", operations), ("faults", scenario.faults.len()), ("clients", scenario.clients.len())]
-}
-
-fn size(scenario: &Scenario) -> serde_json::Value {
-    sizes(scenario)
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), serde_json::Value::from(count)))
-        .collect()
+fn size(scenario: &AnyScenario) -> Value {
+    let sizes = scenario.sizes().into_iter().map(|(name, count)| (name.to_owned(), Value::from(count)));
+    sizes.chain([("size".to_owned(), Value::from(scenario.size()))]).collect()
 }

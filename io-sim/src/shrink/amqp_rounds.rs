@@ -2,11 +2,14 @@
 
 use super::tree::{count, items, leaves, put};
 use super::{Shrinkable, Shrinker, Verdict};
-use crate::amqp::{FaultKind, Scenario};
+use crate::amqp::Scenario;
 use serde_json::{Value, json};
 
 /// Lists of which anything may be left out.
 const LISTS: [&str; 5] = ["faults", "lodgers", "sensors", "consumers", "publishers"];
+
+/// Bytes of a body frame in which most bodies are whole: fewer would make more frames.
+const PIECE_BYTES: u64 = 4088;
 
 impl Shrinkable for Scenario {
     fn seed_mut(&mut self) -> &mut u64 {
@@ -14,17 +17,7 @@ impl Shrinkable for Scenario {
     }
 
     fn is_valid(&self) -> bool {
-        let queues = self.queues.len();
-        let is_there = |fault: &FaultKind| match fault {
-            FaultKind::Reset { client } => *client < self.clients(),
-            FaultKind::PowerCut | FaultKind::Kill | FaultKind::Shutdown => true,
-        };
-        queues > 1
-            && self.publishers.iter().all(|plan| plan.queue.is_none_or(|queue| queue + 1 < queues))
-            && self.consumers.iter().all(|plan| plan.queue < queues)
-            && self.publishers.iter().all(|plan| plan.count > 0 && plan.window > 0 && plan.size > 0)
-            && self.sensors.iter().all(|plan| plan.count > 0 && plan.window > 0 && plan.size > 0)
-            && self.faults.iter().all(|fault| is_there(&fault.kind))
+        self.check().is_ok()
     }
 }
 
@@ -69,6 +62,9 @@ impl<J: FnMut(&Scenario) -> Verdict> Shrinker<Scenario, J> {
         let field = path.rsplit('/').next().unwrap_or_default().to_owned();
         match self.value.pointer(path).cloned() {
             Some(Value::Bool(true)) => _ = self.propose(|scenario| put(scenario, path, json!(false))),
+            Some(Value::Number(_)) if field == "piece" => {
+                self.propose(|scenario| put(scenario, path, json!(PIECE_BYTES)));
+            }
             Some(Value::Number(number)) => {
                 // Without its queue, a publisher would publish to all.
                 let none = (field != "queue" && self.propose(|scenario| put(scenario, path, Value::Null)))
