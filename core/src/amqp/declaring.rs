@@ -335,7 +335,7 @@ impl Broker {
             return Err(about_queue(name, why));
         }
         let spec = QueueSpec {
-            durable: declare.durable,
+            durable: is_durable(declare),
             exclusive: declare.exclusive,
             auto_delete: declare.auto_delete,
             lanes: u16::from(checked.max_priority) + 1,
@@ -370,7 +370,7 @@ impl Broker {
         }
         QueueArguments::check(&declare.arguments).map_err(|why| about_queue(name, &why))?;
         let flags = [
-            ("durable", declare.durable, spec.durable),
+            ("durable", is_durable(declare), spec.durable),
             ("auto_delete", declare.auto_delete, spec.auto_delete),
         ];
         same_flags("queue", name, &flags)?;
@@ -392,6 +392,11 @@ impl Broker {
             false => Ok(()),
         }
     }
+}
+
+/// An exclusive queue goes with its connection, so it is never durable, as in RabbitMQ.
+fn is_durable(declare: &queue::Declare<'_>) -> bool {
+    declare.durable && !declare.exclusive
 }
 
 fn not_on_default() -> Fault {

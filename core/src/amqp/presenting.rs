@@ -19,8 +19,8 @@ const COUNT_HEADER: &str = "x-delivery-count";
 /// How many headers were left out, because all of them did not fit into a frame of the size agreed on.
 const LEFT_OUT_HEADER: &str = "x-vowmq-headers-left-out";
 
-/// The properties, with how often the message was delivered before, if its queue counts that, and in a frame that the receiver takes: a header cannot
-/// be split, so it is told of fewer deaths, the latest, where all do not fit.
+/// The properties, with how often the message was delivered before, if its queue counts that, and in a frame that the
+/// receiver takes: a header cannot be split, so it is told of fewer deaths, the latest, where all do not fit.
 pub(super) fn properties(
     message: &Message,
     count: Option<u32>,

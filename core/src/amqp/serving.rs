@@ -84,6 +84,8 @@ pub(super) struct Ready {
     pub lane: QueueId,
     pub entry: Entry,
     pub redelivered: bool,
+    /// Its queue tells how often it came back, were it never.
+    pub counted: bool,
 }
 
 /// Who takes it.
@@ -235,19 +237,20 @@ impl Broker {
     /// The next message: the highest lane first, in a lane what came back first.
     pub(super) fn next_ready(&mut self, queue: QueueId) -> Option<Ready> {
         let declared = self.state.declared(queue)?;
+        let counted = declared.arguments.quorum;
         let serving = self.amqp.serving.entry(queue).or_default();
         for lane_id in lanes(queue, &declared.spec) {
             let lane = serving.lane_mut((lane_id.0 - queue.0) as usize);
             let entries = self.state.queue(lane_id).expect("a declared queue has its lanes");
             while let Some(&position) = lane.returned.first() {
                 if let Some(entry) = entries.find(position) {
-                    return Some(Ready { lane: lane_id, entry, redelivered: true });
+                    return Some(Ready { lane: lane_id, entry, redelivered: true, counted });
                 }
                 lane.returned.pop_first();
             }
             if let Some(entry) = entries.first_from(lane.cursor) {
                 let redelivered = entry.position < lane.old;
-                return Some(Ready { lane: lane_id, entry, redelivered });
+                return Some(Ready { lane: lane_id, entry, redelivered, counted });
             }
         }
         None
@@ -322,11 +325,10 @@ impl Broker {
     fn give_out(&mut self, queue: QueueId, ready: &Ready, taker: &Taker) {
         self.pieces += 1;
         self.take_ready(queue, ready);
-        let Ready { lane, entry, redelivered } = *ready;
+        let Ready { lane, entry, redelivered, counted } = *ready;
         let (message, position) = (entry.message, entry.position);
         let returns = self.mark_sent(lane, &entry);
-        let quorum = self.state.declared(queue).is_some_and(|declared| declared.arguments.quorum);
-        let count = (returns > 0 || quorum).then_some(returns);
+        let count = (returns > 0 || counted).then_some(returns);
         let body_bytes = self.state.messages.bytes_of_body(message);
         let unsettled = Unsettled { queue, lane, position, body_bytes, consumer: None };
         let (connection, no_ack) = match taker {

@@ -57,6 +57,9 @@ class Declaring(Case):
         channel.queue_declare("q", durable=True)
         text = "cannot obtain exclusive access to locked queue 'q' in vhost '/'"
         self.refused(405, text, channel, lambda: channel.queue_declare("q", durable=True, exclusive=True))
+        channel = self.channel()
+        for durable in (True, False, True):
+            channel.queue_declare("mine", durable=durable, exclusive=True)
 
     def test_exchange_redeclared_otherwise(self):
         self.channel().exchange_declare("e", "direct", durable=True)
