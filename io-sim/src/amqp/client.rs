@@ -14,6 +14,9 @@ use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, channel, confirm, connection, queue, tx};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
+/// Bytes of a message that a consumer puts on.
+const FORWARDED_BYTES: usize = 16;
+
 /// So long it waits after it was told that there is nothing.
 const EMPTY_US: u64 = 2_000;
 
@@ -57,6 +60,9 @@ pub(super) enum Role {
     },
     Consumer {
         plan: ConsumerPlan,
+        /// As a publisher, and the next message that it puts on.
+        number: u32,
+        next: u32,
     },
     Lodger(Lodger),
     /// It speaks MQTT.
@@ -268,7 +274,7 @@ impl Client {
                     _ => method(AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {}))),
                 });
             }
-            Role::Consumer { plan } => {
+            Role::Consumer { plan, .. } => {
                 if plan.transaction > 0 {
                     self.out.push(method(AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {}))));
                 }
@@ -316,8 +322,8 @@ impl Client {
         let Some(tag) = self.coming.take() else { return };
         self.deliveries += 1;
         let think_us = match &self.role {
-            Role::Consumer { plan } if plan.no_ack => return,
-            Role::Consumer { plan } => plan.think_us,
+            Role::Consumer { plan, .. } if plan.no_ack => return,
+            Role::Consumer { plan, .. } => plan.think_us,
             _ => 0,
         };
         self.thinking.push((now_us + think_us, tag));
@@ -347,7 +353,7 @@ impl Client {
             // What is due and not done waits for the broker.
             _ => self.thinking.iter().map(|(at, _)| *at).chain(self.asks_us).filter(|at| *at > now_us).min(),
         };
-        let leaves = matches!(&self.role, Role::Consumer { plan }
+        let leaves = matches!(&self.role, Role::Consumer { plan, .. }
             if plan.leaves_after.is_some_and(|most| self.deliveries >= most));
         Wish { bytes: wire::encode(&std::mem::take(&mut self.out)), wake_us, leaves }
     }
@@ -375,7 +381,7 @@ impl Client {
 
     /// Asks for a message, as long as it has not too many.
     fn ask(&mut self, now_us: u64) {
-        let Role::Consumer { plan } = &self.role else { return };
+        let Role::Consumer { plan, .. } = &self.role else { return };
         let most = usize::from(plan.prefetch);
         if self.asks_us.is_some_and(|at| at <= now_us) && (most == 0 || self.thinking.len() < most) {
             self.asks_us = None;
@@ -391,14 +397,14 @@ impl Client {
         }
         // A transaction has no more answers than it says: what it takes of a small log has a bound.
         let room = match &self.role {
-            Role::Consumer { plan } if plan.transaction > 0 => {
+            Role::Consumer { plan, .. } if plan.transaction > 0 => {
                 plan.transaction as usize - self.answered.len()
             }
             _ => usize::MAX,
         };
         let due = self.thinking.partition_point(|(at, _)| *at <= now_us).min(room);
         let mut due: Vec<(u64, u64)> = self.thinking.drain(..due).collect();
-        let Role::Consumer { plan } = &self.role else {
+        let Role::Consumer { plan, number, next } = &mut self.role else {
             let acks = due.iter().map(|(_, tag)| ack(*tag, false));
             return self.out.extend(acks);
         };
@@ -413,6 +419,12 @@ impl Client {
             let choice = self.draws.below(100) as u32;
             let requeue = choice < plan.requeue_percent;
             let reject = !requeue && choice < plan.requeue_percent + plan.reject_percent;
+            if let Some(queue) = plan.forwards.filter(|_| !requeue && !reject) {
+                for _ in 0..if multiple { due.len() } else { 1 } {
+                    self.out.extend(put_on(queue, Key { publisher: *number, number: *next }));
+                    *next += 1;
+                }
+            }
             self.out.push(match requeue || reject {
                 true => method(AMQPClass::Basic(basic::AMQPMethod::Nack(basic::Nack {
                     delivery_tag,
@@ -432,6 +444,12 @@ impl Client {
             self.out.push(end_of_transaction(self.draws.percent(plan.rollback_percent)));
         }
     }
+}
+
+/// A message for another queue, in the place of one that was settled.
+fn put_on(queue: usize, key: Key) -> Vec<AMQPFrame> {
+    let properties = BasicProperties::default().with_delivery_mode(2);
+    wire::publish("", &queue_name(queue), false, properties, &key.body(FORWARDED_BYTES), FORWARDED_BYTES)
 }
 
 /// What a publisher writes around a body.

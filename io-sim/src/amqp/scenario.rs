@@ -86,6 +86,15 @@ impl Scenario {
         self.publishers.len() + self.consumers.len() + self.lodgers.len() + bridged
     }
 
+    /// From one queue to a later one, so that it comes to an end. A refused transaction would end the consumer's channel.
+    fn may_forward(&self, plan: &ConsumerPlan) -> bool {
+        let takes = |queue: usize| {
+            let behind = plan.transaction > 0 && queue > plan.queue && queue + 1 < self.queues.len();
+            behind && !(self.queues[queue].refuses && self.queues[queue].max_length.is_some())
+        };
+        plan.forwards.is_none_or(takes)
+    }
+
     /// Whether it can be run.
     ///
     /// # Errors
@@ -105,6 +114,10 @@ impl Scenario {
                 "a publisher's queue is not there, or that of dead letters",
             ),
             (self.consumers.iter().all(|plan| plan.queue < queues), "a consumer's queue is not there"),
+            (
+                self.consumers.iter().all(|plan| self.may_forward(plan)),
+                "a consumer publishes to a queue that is not behind its own, or may refuse it, or without transactions",
+            ),
             (
                 self.publishers.iter().all(|plan| publishes(plan.count, plan.window, plan.size)),
                 "a publisher has no messages, no window or no bytes to publish",
@@ -224,6 +237,9 @@ pub struct ConsumerPlan {
     pub transaction: u32,
     /// Transactions that are rolled back, of a hundred.
     pub rollback_percent: u32,
+    /// For what it acknowledges it publishes another message to this queue, in the same transaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwards: Option<usize>,
     /// Of what it answers at the same time it answers the last first.
     pub backwards: bool,
     /// It leaves after so many deliveries, without settling the last ones, and comes back.
@@ -340,7 +356,7 @@ pub fn generate(seed: u64) -> Scenario {
     let clients = publishers.len() + consumers.len() + lodgers.len() + sensors.len();
     let clients = clients + usize::from(listener.is_some());
     let faults = (0..draws.below(6)).map(|_| fault(draws, fault_phase_us, clients)).collect();
-    Scenario {
+    let mut scenario = Scenario {
         why: String::new(),
         seed,
         broker: broker(draws),
@@ -355,7 +371,12 @@ pub fn generate(seed: u64) -> Scenario {
         lodgers,
         faults,
         fault_phase_us,
+    };
+    let may: Vec<bool> = scenario.consumers.iter().map(|plan| scenario.may_forward(plan)).collect();
+    for (plan, _) in scenario.consumers.iter_mut().zip(may).filter(|(_, may)| !may) {
+        plan.forwards = None;
     }
+    scenario
 }
 
 /// A queue without arguments or bindings.
@@ -440,8 +461,9 @@ fn publisher(draws: &mut Draws, queues: usize, phase_us: u64) -> PublisherPlan {
 
 fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
     let no_ack = draws.percent(10);
+    let queue = draws.below(queues as u64) as usize;
     ConsumerPlan {
-        queue: draws.below(queues as u64) as usize,
+        queue,
         asks: draws.percent(15),
         prefetch: *draws.pick(&[0, 1, 2, 10, 100]),
         global: draws.percent(20),
@@ -452,6 +474,7 @@ fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
         multiple_percent: *draws.pick(&[0, 0, 20]),
         transaction: *draws.pick(&[0, 0, 0, 0, 1, 4]),
         rollback_percent: *draws.pick(&[0, 30]),
+        forwards: draws.percent(70).then_some(queue + 1),
         backwards: draws.percent(25),
         leaves_after: draws.percent(30).then(|| *draws.pick(&[1, 5, 30])),
         priority: *draws.pick(&[0, 0, 0, 1, -3]),

@@ -134,7 +134,10 @@ impl<'a> World<'a> {
             at_us: 0,
             waits: false,
         });
-        let consumers = scenario.consumers.iter().map(|plan| Role::Consumer { plan: plan.clone() });
+        let behind = (scenario.publishers.len() + scenario.sensors.len()) as u32;
+        let consumers = scenario.consumers.iter().zip(behind..);
+        let consumers =
+            consumers.map(|(plan, number)| Role::Consumer { plan: plan.clone(), number, next: 0 });
         let lodgers = scenario.lodgers.iter().enumerate();
         let lodgers = lodgers.map(|(number, plan)| Role::Lodger(Lodger::new(plan.clone(), number)));
         let first = scenario.publishers.len() as u32;
