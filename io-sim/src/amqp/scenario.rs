@@ -86,15 +86,6 @@ impl Scenario {
         self.publishers.len() + self.consumers.len() + self.lodgers.len() + bridged
     }
 
-    /// From one queue to a later one, so that it comes to an end. A refused transaction would end the consumer's channel.
-    fn may_forward(&self, plan: &ConsumerPlan) -> bool {
-        let takes = |queue: usize| {
-            let behind = plan.transaction > 0 && queue > plan.queue && queue + 1 < self.queues.len();
-            behind && !(self.queues[queue].refuses && self.queues[queue].max_length.is_some())
-        };
-        plan.forwards.is_none_or(takes)
-    }
-
     /// Whether it can be run.
     ///
     /// # Errors
@@ -115,7 +106,7 @@ impl Scenario {
             ),
             (self.consumers.iter().all(|plan| plan.queue < queues), "a consumer's queue is not there"),
             (
-                self.consumers.iter().all(|plan| self.may_forward(plan)),
+                self.consumers.iter().all(|plan| plan.may_forward(&self.queues)),
                 "a consumer publishes to a queue that is not behind its own, or may refuse it, or without transactions",
             ),
             (
@@ -248,6 +239,17 @@ pub struct ConsumerPlan {
     pub priority: i32,
 }
 
+impl ConsumerPlan {
+    /// From one queue to a later one, so that it comes to an end. A refused transaction would end the consumer's channel.
+    fn may_forward(&self, queues: &[QueuePlan]) -> bool {
+        let takes = |queue: usize| {
+            let behind = self.transaction > 0 && queue > self.queue && queue + 1 < queues.len();
+            behind && !(queues[queue].refuses && queues[queue].max_length.is_some())
+        };
+        self.forwards.is_none_or(takes)
+    }
+}
+
 /// An MQTT client that publishes with QoS 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -344,8 +346,7 @@ pub fn generate(seed: u64) -> Scenario {
     queues.push(QueuePlan { name: DEAD_QUEUE.to_owned(), ..plain(draws.percent(85)) });
     let publishers: Vec<PublisherPlan> =
         (0..draws.between(1, 3)).map(|_| publisher(draws, count, fault_phase_us)).collect();
-    let consumers: Vec<ConsumerPlan> =
-        (0..draws.between(1, 4)).map(|_| consumer(draws, queues.len())).collect();
+    let consumers: Vec<ConsumerPlan> = (0..draws.between(1, 4)).map(|_| consumer(draws, &queues)).collect();
     let lodgers = lodgers(draws);
     let sensors: Vec<SensorPlan> =
         (0..*draws.pick(&[0, 0, 0, 1, 2])).map(|_| sensor(draws, fault_phase_us)).collect();
@@ -356,7 +357,7 @@ pub fn generate(seed: u64) -> Scenario {
     let clients = publishers.len() + consumers.len() + lodgers.len() + sensors.len();
     let clients = clients + usize::from(listener.is_some());
     let faults = (0..draws.below(6)).map(|_| fault(draws, fault_phase_us, clients)).collect();
-    let mut scenario = Scenario {
+    Scenario {
         why: String::new(),
         seed,
         broker: broker(draws),
@@ -371,12 +372,7 @@ pub fn generate(seed: u64) -> Scenario {
         lodgers,
         faults,
         fault_phase_us,
-    };
-    let may: Vec<bool> = scenario.consumers.iter().map(|plan| scenario.may_forward(plan)).collect();
-    for (plan, _) in scenario.consumers.iter_mut().zip(may).filter(|(_, may)| !may) {
-        plan.forwards = None;
     }
-    scenario
 }
 
 /// A queue without arguments or bindings.
@@ -459,10 +455,10 @@ fn publisher(draws: &mut Draws, queues: usize, phase_us: u64) -> PublisherPlan {
     }
 }
 
-fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
+fn consumer(draws: &mut Draws, queues: &[QueuePlan]) -> ConsumerPlan {
     let no_ack = draws.percent(10);
-    let queue = draws.below(queues as u64) as usize;
-    ConsumerPlan {
+    let queue = draws.below(queues.len() as u64) as usize;
+    let plan = ConsumerPlan {
         queue,
         asks: draws.percent(15),
         prefetch: *draws.pick(&[0, 1, 2, 10, 100]),
@@ -478,7 +474,8 @@ fn consumer(draws: &mut Draws, queues: usize) -> ConsumerPlan {
         backwards: draws.percent(25),
         leaves_after: draws.percent(30).then(|| *draws.pick(&[1, 5, 30])),
         priority: *draws.pick(&[0, 0, 0, 1, -3]),
-    }
+    };
+    ConsumerPlan { forwards: plan.forwards.filter(|_| plan.may_forward(queues)), ..plan }
 }
 
 fn sensor(draws: &mut Draws, phase_us: u64) -> SensorPlan {
