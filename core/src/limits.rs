@@ -238,6 +238,7 @@ impl Settings {
         rule(limits.disk_percent >= 110, "disk_percent", "at least 110")?;
         rule(limits.unsent_bytes >= 1, "unsent_bytes", "at least 1")?;
         rule(limits.held_replies >= 1, "held_replies", "at least 1")?;
+        rule(limits.parked_bytes >= 1, "parked_bytes", "at least 1")?;
         rule(limits.horizon_block >= 1, "horizon_block", "at least 1")?;
         rule(limits.turn_work >= 1, "turn_work", "at least 1")
     }

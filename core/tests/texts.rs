@@ -107,6 +107,7 @@ fn settings_out_of_range_say_the_range() {
         with(Limits { retained: 0, ..limits }),
         with(Limits { unsent_bytes: 0, ..limits }),
         with(Limits { held_replies: 0, ..limits }),
+        with(Limits { parked_bytes: 0, ..limits }),
         with(Limits { horizon_block: 0, ..limits }),
         with(Limits { turn_work: 0, ..limits }),
     ];

@@ -22,16 +22,16 @@ struct Broker {
 }
 
 impl Broker {
-    /// Waits for `ready`.
     fn start(data_dir: &Path, arguments: &[&str]) -> Broker {
-        let mut child = vowmq()
-            .args(["serve", "--mqtt", "127.0.0.1:0", "--data-dir"])
-            .arg(data_dir)
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
+        let mut command = vowmq();
+        command.args(["serve", "--mqtt", "127.0.0.1:0", "--data-dir"]).arg(data_dir).args(arguments);
+        Broker::started(command)
+    }
+
+    /// Waits for `ready`.
+    fn started(mut command: Command) -> Broker {
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
         let out = BufReader::new(child.stdout.take().expect("is piped"));
         let log = BufReader::new(child.stderr.take().expect("is piped"));
         let mut lines = Vec::new();
@@ -207,4 +207,29 @@ fn a_configuration_is_printed_or_refused() {
     assert_eq!(bad.status.code(), Some(1));
     assert!(errors(&bad).contains("line 2, column "), "{}", errors(&bad));
     assert_eq!(output(vowmq().arg("--no-such-flag")).status.code(), Some(2), "usage");
+}
+
+#[test]
+fn a_reload_does_not_open_a_listener_to_strangers() {
+    // If it failed, a file that was cut short would let everybody in who reaches the machine.
+    let place = tempfile::tempdir().expect("a temporary directory can be made");
+    let file = place.path().join("vowmq.toml");
+    let made = output(vowmq().args(["user", "anna"]).stdin(password(place.path())));
+    let users = format!("[users]\n{}", String::from_utf8_lossy(&made.stdout));
+    fs::write(&file, format!("[listen]\nmqtt = \"0.0.0.0:0\"\namqp = \"127.0.0.1:0\"\n{users}"))
+        .expect("writes");
+    let mut command = vowmq();
+    command.args(["serve", "--config"]).arg(&file).arg("--data-dir").arg(place.path().join("store"));
+    let mut broker = Broker::started(command);
+    fs::write(&file, "").expect("writes");
+    broker.signal(Signal::HUP);
+    let line = broker.wait_for_log("not reloaded");
+    assert!(line.contains("vowmq listens on 0.0.0.0:0 since its start"), "{line}");
+}
+
+/// A file with a password, to be read from.
+fn password(place: &Path) -> fs::File {
+    let file = place.join("password");
+    fs::write(&file, "secret\n").expect("writes");
+    fs::File::open(&file).expect("opens")
 }

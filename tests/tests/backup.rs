@@ -132,3 +132,36 @@ fn a_backup_replaces_nothing() {
     }
     assert_eq!(std::fs::read_dir(&occupied).expect("lists").count(), 1);
 }
+
+#[test]
+fn a_copy_that_was_never_finished_is_refused() {
+    // Broken: a backup that was ended half way passes for a sound store with fewer messages.
+    let (place, store) = store_place();
+    drop(Vowmq::start(&store, &SETTINGS));
+    let copy = place.path().join("copy");
+    run(&["backup", "--data-dir", text(&store), "--to", text(&copy)]);
+    // As the backup leaves it as long as it works.
+    let mark = copy.join("unfinished-copy");
+    assert!(!mark.exists());
+    std::fs::write(&mark, "").expect("writes");
+    let new = place.path().join("new");
+    for arguments in [
+        &["check", "--data-dir", text(&copy)][..],
+        &["inspect", "--data-dir", text(&copy)],
+        &["serve", "--mqtt", "127.0.0.1:0", "--data-dir", text(&copy)],
+        &["salvage", "--from", text(&copy), "--to", text(&new)],
+        &["backup", "--data-dir", text(&copy), "--to", text(&new)],
+        &["backup", "--data-dir", text(&store), "--to", text(&copy)],
+    ] {
+        let output = vowmq(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("this copy was never finished"), "{arguments:?}: {said}");
+    }
+    let within = store.join("copy");
+    for command in [&["backup", "--data-dir"], &["salvage", "--from"]] {
+        let output = vowmq(&[&command[..], &[text(&store), "--to", text(&within)]].concat());
+        assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be within what it is a copy of"));
+        assert!(!within.exists());
+    }
+}

@@ -60,7 +60,8 @@ pub(super) fn with_expiration<'a>(
     if message.expires_at == WallTime(0) {
         return properties;
     }
-    let left = message.expires_at.ms_after(now).to_string();
+    // A clock that was set back gives nobody more time than the publisher did.
+    let left = message.expires_at.ms_after(now.max(message.published_at)).to_string();
     match ShortStr::new(left.as_bytes()) {
         Some(text) => properties.edit().set_expiration(text).build().into(),
         None => properties,

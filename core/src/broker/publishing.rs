@@ -80,6 +80,12 @@ impl<'a> Publishing<'a> {
         }
     }
 
+    /// Whether somebody is told when it is refused, and can publish it again. Where nobody is, as with a will, a bound keeps
+    /// it from nobody else.
+    fn is_told(&self) -> bool {
+        self.will_of.is_none()
+    }
+
     /// Whether it expires.
     fn expires(&self) -> bool {
         self.expires_at > WallTime(0)
@@ -191,12 +197,17 @@ impl Broker {
             true if retained.find(topic).is_none() => Retain::Not,
             true => Retain::Clear, // [MQTT-3.3.1-10], [MQTT-3.3.1-11]
         };
-        if retain == Retain::Set
+        let too_many = retain == Retain::Set
             && retained.find(topic).is_none()
-            && retained.len() >= self.settings.limits.retained
-        {
-            return self.refused("limits.retained are retained already");
-        }
+            && retained.len() >= self.settings.limits.retained;
+        let retain = match too_many {
+            true if publishing.is_told() => return self.refused("limits.retained are retained already"),
+            true => {
+                self.counters.refused += 1;
+                Retain::Not
+            }
+            false => retain,
+        };
         let kept = !route.recipients.is_empty() || retain != Retain::Not;
         let plain = !kept
             && publishing.replaces.is_empty()
@@ -302,9 +313,13 @@ impl Broker {
         let lane = declared.lane(id, publishing.priority);
         let survives = declared.spec.survives();
         let durable = survives && (publishing.qos > QoS::AtMostOnce || declared.arguments.quorum);
-        if !self.make_room(id, declared, publishing.parts.body.len() as u64, &mut route.dropped)? {
-            route.passed_by.push(lane);
-            return Ok(());
+        match self.make_room(id, declared, publishing.parts.body.len() as u64, &mut route.dropped) {
+            Ok(true) => {}
+            Err(rule) if publishing.is_told() => return Err(rule),
+            Ok(false) | Err(_) => {
+                route.passed_by.push(lane);
+                return Ok(());
+            }
         }
         let delivery = Delivery {
             qos: publishing.qos.min(QoS::AtLeastOnce),
@@ -368,6 +383,10 @@ impl Broker {
         let (mut messages, mut held) = (queue.len() as u64, queue.bytes());
         if is_over(messages, held) {
             if limits.queue_overflow == Overflow::Refuse {
+                if !publishing.is_told() {
+                    route.passed_by.push(session.queue);
+                    return Ok(());
+                }
                 reached!("refused at the bound");
                 return Err(
                     "a queue that it goes to is at its bound (limits.queue_messages, limits.queue_bytes)",
@@ -508,8 +527,9 @@ impl Broker {
         let Some(topic) = publishing.topic.filter(|_| !hearers.is_empty()) else { return };
         let MessageParts { properties, body, .. } = publishing.parts;
         if self.fan_outs.is_empty() && hearers.len() <= self.settings.limits.turn_work {
-            let (origin, expires_at) = (publishing.origin, publishing.expires_at);
-            let message = Outgoing { topic, origin, properties, body, expires_at };
+            let Publishing { origin, expires_at, .. } = *publishing;
+            let published_at = self.now.wall;
+            let message = Outgoing { topic, origin, properties, body, published_at, expires_at };
             let mut shared: Option<Bytes> = None;
             for hearer in &hearers {
                 self.deliver_at_most_once(hearer, &message, || {

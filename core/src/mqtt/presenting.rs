@@ -20,6 +20,8 @@ pub(crate) struct Outgoing<'a> {
     pub properties: &'a [u8],
     /// The body.
     pub body: &'a [u8],
+    /// When it was published.
+    pub published_at: WallTime,
     /// When it expires; 0 means never.
     pub expires_at: WallTime,
 }
@@ -41,7 +43,8 @@ impl<'a> Outgoing<'a> {
     /// A message that is kept; `topic` is its topic.
     pub fn of(message: &'a Message, topic: &'a str) -> Outgoing<'a> {
         let (properties, body) = (message.properties(), message.body());
-        Outgoing { topic, origin: message.origin, properties, body, expires_at: message.expires_at }
+        let Message { origin, published_at, expires_at, .. } = *message;
+        Outgoing { topic, origin, properties, body, published_at, expires_at }
     }
 
     /// Whether its time is over. [MQTT-3.3.2-5]
@@ -78,6 +81,8 @@ impl Connection {
         };
         let forwarded = message.forwarded();
         let expires = message.expires_at > WallTime(0);
+        // A clock that was set back gives nobody more time than the publisher did [MQTT-3.3.2-6].
+        let now = now.max(message.published_at);
         let expiry_s = expires.then(|| message.expires_at.ms_after(now).div_ceil(1000) as u32);
         let mut says = ToSubscriber { forwarded: &forwarded, expiry_s, identifiers, topic_alias: None };
         if says.packet_bytes(topic, delivery, body.len()) > terms.maximum_packet_bytes {

@@ -364,3 +364,42 @@ fn sessions_are_bounded() {
     run.send(clean, &DISCONNECT);
     accepted(&mut run, "third", true);
 }
+
+#[test]
+fn a_will_is_kept_from_nobody_by_the_bound_of_another() {
+    // Broken: nobody learns that a device is gone, since one stuck subscriber of many has a full queue: nobody is there
+    // who could publish the will again. [MQTT-3.1.2-8]
+    let mut run =
+        Run::with(with(|limits| (limits.queue_messages, limits.queue_overflow) = (2, Overflow::Refuse)));
+    for (client, filter) in [("full", "t/#"), ("free", "t/will")] {
+        let (id, _) = accepted(&mut run, client, false);
+        subscribe(&mut run, id, &[(filter, 1)]);
+        run.send(id, &DISCONNECT);
+    }
+    let (publisher, _) = accepted(&mut run, "pub", true);
+    (1..=2).for_each(|id| publish(&mut run, publisher, "t/y", 1, id, b"y"));
+    assert_eq!(acknowledgements(&mut run, publisher).len(), 2);
+    let dying = accepted_with_will(&mut run, "dying", true, will("t/will", "gone", 1, true));
+    run.break_off(dying);
+    assert_eq!((run.broker.statistics().refused, drops(&run, DropReason::QueueFull)), (0, 1));
+    let (free, _) = accepted(&mut run, "free", false);
+    assert_eq!(take_texts(&mut run, free), ["gone"]);
+    let (later, _) = accepted(&mut run, "later", true);
+    run.send(later, &subscribe_bytes(1, &[("t/will", 1)]));
+    assert_eq!(take_texts(&mut run, later), ["gone"], "it is retained");
+}
+
+#[test]
+fn a_will_beyond_the_retained_ones_goes_to_who_is_there() {
+    // Broken: nobody learns that a device is gone, since too much is retained.
+    let mut run = Run::with(with(|limits| limits.retained = 1));
+    let (publisher, _) = accepted(&mut run, "pub", true);
+    retain(&mut run, publisher, "other", 1, 1, b"x");
+    let (listener, _) = accepted(&mut run, "listener", true);
+    subscribe(&mut run, listener, &[("will", 1)]);
+    let dying = accepted_with_will(&mut run, "dying", true, will("will", "gone", 1, true));
+    run.break_off(dying);
+    assert_eq!(take_texts(&mut run, listener), ["gone"]);
+    let statistics = run.broker.statistics();
+    assert_eq!((statistics.retained, statistics.refused), (1, 1), "it is not retained, which is counted");
+}

@@ -2,10 +2,11 @@
 
 use crate::support::disk::{SECTOR, Survival};
 use crate::support::packets::*;
-use crate::support::{Run, settings};
+use crate::support::{Run, recover, settings};
 use vowmq_core::event::Event;
 use vowmq_core::facts::Fact;
 use vowmq_core::limits::Settings;
+use vowmq_core::{Purpose, Refusal};
 
 const SEGMENT: u64 = 64 * 1024;
 
@@ -148,4 +149,26 @@ fn a_message_that_rotted_is_reported_and_never_delivered() {
     };
     assert_eq!((reports(false), reports(true)), (1, 1));
     assert_eq!(run.broker.statistics().unreadable, 1);
+}
+
+#[test]
+fn an_emptied_segment_that_is_needed_is_missed() {
+    // Broken: a file that was emptied takes its messages with it, and the broker starts as if nothing had happened.
+    let (mut run, publisher) = backlog(small_cache());
+    publish_some(&mut run, publisher, 1, 1000);
+    let mut run = run.power_cut(Survival::Nothing);
+    let begin = run.report.checkpoint.expect("there is one");
+    let (&segment, _) = run.disk.files.first_key_value().expect("there are files");
+    assert!(segment < begin, "it stands before the checkpoint");
+    for kept in [0, 1, SECTOR] {
+        run.disk.files.get_mut(&segment).expect("it is there").written.truncate(kept);
+        let now = run.now;
+        let refusal =
+            recover(&mut run.disk, now, small_cache(), Purpose::Serve).map(|recovered| recovered.report);
+        let refusal = refusal.expect_err("its messages are needed");
+        assert!(
+            matches!(refusal, Refusal::SegmentMissing { .. } | Refusal::Shortened { .. }),
+            "{kept}: {refusal}"
+        );
+    }
 }

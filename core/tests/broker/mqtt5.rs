@@ -511,3 +511,21 @@ fn what_is_sent_after_an_unsubscription_says_by_which_subscription() {
     run.pass_ms(100);
     assert_eq!(count(&run.taken(client), &[2, 0x0b, 7, b'x']), 1);
 }
+
+#[test]
+fn a_clock_that_is_set_back_gives_no_message_more_time() {
+    // Broken: a receiver is told that a message is good for a day, of which its publisher said six seconds.
+    // [MQTT-3.3.2-6]
+    let mut run = Run::new();
+    let (subscriber, _) = accepted_5(&mut run, &connect_5("subscriber", false, u32::MAX, None));
+    run.send(subscriber, &packet(0x82, &[&[0, 1, 0][..], &text("t"), &[1]].concat()));
+    run.break_off(subscriber);
+    let (publisher, _) = accepted_5(&mut run, &connect_5("publisher", true, 0, None));
+    run.send(publisher, &packet(0x32, &[&[0, 1, b't', 0, 1, 5, 2, 0, 0, 0, 6][..], b"x"].concat()));
+    run.now.wall.0 -= 24 * 3600 * 1000;
+    let subscriber = run.open();
+    run.send(subscriber, &connect_5("subscriber", false, u32::MAX, None));
+    let delivered = run.taken(subscriber);
+    let properties = delivered.windows(6).find(|bytes| bytes[..2] == [5, 2]);
+    assert_eq!(properties, Some(&[5, 2, 0, 0, 0, 6][..]), "{delivered:?}");
+}

@@ -1,9 +1,10 @@
 //! `vowmq backup`: a copy of a store, also of one whose broker runs; it is opened to see that it holds.
 
 use super::Failure;
-use super::salvage::make_empty;
+use super::salvage::begin_copy;
 use super::stopped_store::StoppedStore;
 use crate::disk::backup::{copy_segments, remove_segments};
+use crate::disk::unfinished;
 use std::io::{Write, stdout};
 use std::path::Path;
 use vowmq_core::durable::salvage::{Loss, Salvage};
@@ -15,14 +16,15 @@ pub(super) fn backup(data_dir: &Path, to: &Path) -> Result<(), Failure> {
     if !data_dir.is_dir() {
         return Err(Failure::new(format!("{}: there is no such directory", data_dir.display())));
     }
-    let _lock = make_empty(to)?;
+    unfinished::refuse(data_dir)?;
+    let _lock = begin_copy(data_dir, to)?;
     let mut why = Failure::new(String::new());
     for _ in 0..ATTEMPTS {
-        let copied = copy_segments(data_dir, to)
-            .map_err(|error| Failure::new(format!("{}: {error}", data_dir.display())))?;
+        let copied = copy_segments(data_dir, to)?;
         let copy = StoppedStore::unlocked(to);
         match verify(&copy) {
             Ok(state) => {
+                unfinished::unmark(to).map_err(|error| Failure::at(to, &error))?;
                 let (segments, bytes) = (copied.segments, copied.bytes);
                 writeln!(
                     stdout(),
@@ -33,7 +35,7 @@ pub(super) fn backup(data_dir: &Path, to: &Path) -> Result<(), Failure> {
             }
             Err(failure) => why = failure,
         }
-        remove_segments(to).map_err(|error| Failure::new(format!("{}: {error}", to.display())))?;
+        remove_segments(to).map_err(|error| Failure::at(to, &error))?;
     }
     let Failure { text: why, .. } = why;
     Err(Failure::new(format!("the copy does not hold, and neither did {} before it: {why}", ATTEMPTS - 1)))

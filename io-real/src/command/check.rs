@@ -13,6 +13,7 @@ use vowmq_core::durable::salvage::{Found, Loss, Salvage};
 pub(super) fn check(data_dir: &Path) -> Result<(), Failure> {
     let store = StoppedStore::open(data_dir).map_err(Failure::not_checked)?;
     store.largest_segment().map_err(Failure::not_checked)?;
+    store.may_be_read().map_err(Failure::not_checked)?;
     let mut device = |request| store.execute(&request);
     let (report, refusal, mut left) = match store.recover() {
         Ok(recovered) => (Some(recovered.report), None, Salvage::of(recovered.broker)),
@@ -25,14 +26,15 @@ pub(super) fn check(data_dir: &Path) -> Result<(), Failure> {
     left.read_messages(&mut device);
     let losses = left.losses.len();
     if let Some(report) = report.as_ref().filter(|_| losses == 0) {
-        stdout().write_all(verdict(data_dir, report)?.as_bytes())?;
-        return Ok(());
+        return stdout().write_all(verdict(data_dir, report)?.as_bytes()).map_err(|error| untold(&error));
     }
-    write!(stdout(), "damaged: store in {}\n{}", data_dir.display(), leftover(&left))?;
-    tell(&left.losses)?;
+    write!(stdout(), "damaged: store in {}\n{}", data_dir.display(), leftover(&left))
+        .and_then(|()| tell(&left.losses))
+        .map_err(|error| untold(&error))?;
     if losses == 0 {
         // What is damaged stood before the checkpoint that the rest was read from.
-        writeln!(stdout(), "missing: nothing that is needed; `vowmq salvage` makes a sound store of it")?;
+        writeln!(stdout(), "missing: nothing that is needed; `vowmq salvage` makes a sound store of it")
+            .map_err(|error| untold(&error))?;
     }
     Err(match refusal {
         Some(refusal) => store.refused(&refusal),
@@ -42,6 +44,11 @@ pub(super) fn check(data_dir: &Path) -> Result<(), Failure> {
             data_dir.display()
         )),
     })
+}
+
+/// A finding that nobody could be told is none.
+fn untold(error: &io::Error) -> Failure {
+    Failure::new(format!("standard output: {error}")).not_checked()
 }
 
 /// What is missing, a line each.

@@ -14,7 +14,8 @@ mod user;
 use crate::access::{ITERATIONS, ITERATIONS_MAX};
 use crate::configuration::{ConfigurationError, Flag, Origin, Sources};
 use clap::{Args, Parser, Subcommand};
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
@@ -148,6 +149,11 @@ struct Failure {
 impl Failure {
     fn new(text: impl Into<String>) -> Failure {
         Failure { text: text.into(), exit: FAILED }
+    }
+
+    /// Of something in this place.
+    fn at(path: &Path, error: &impl fmt::Display) -> Failure {
+        Failure::new(format!("{}: {error}", path.display()))
     }
 
     fn not_checked(self) -> Failure {

@@ -6,6 +6,7 @@ use super::stopped_store::StoppedStore;
 use crate::clock::Clock;
 use crate::disk::directory::{Access, Directory};
 use crate::disk::lock::DirectoryLock;
+use crate::disk::unfinished;
 use crate::recovery::random_seed;
 use std::fs;
 use std::io::{Write, stdout};
@@ -20,7 +21,7 @@ const SEGMENT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 pub(super) fn salvage(from: &Path, to: &Path, segment_bytes: Option<u64>) -> Result<(), Failure> {
     let old = StoppedStore::open(from)?;
     let settings = settings(old.largest_segment()?, segment_bytes)?;
-    let _lock = make_empty(to)?;
+    let _lock = begin_copy(from, to)?;
     let new = Directory::new(to, Access::ReadWrite);
     let mut read = |request| old.execute(&request);
     let left = match old.recover() {
@@ -32,10 +33,11 @@ pub(super) fn salvage(from: &Path, to: &Path, segment_bytes: Option<u64>) -> Res
     let mut write = |request| new.execute(&request);
     let (copied, losses) = left
         .copy(&mut read, &mut write, now, settings, random_seed())
-        .map_err(|error| Failure::new(format!("{}: {error}", to.display())))?;
+        .map_err(|error| Failure::at(to, &error))?;
     tell(&losses)?;
     let copy = StoppedStore::unlocked(to);
     let report = copy.recover().map_err(|refusal| copy.refused(&refusal))?.report;
+    unfinished::unmark(to).map_err(|error| Failure::at(to, &error))?;
     writeln!(
         stdout(),
         "salvaged: {} sessions, {} messages ({} bytes of log), {} retained, {} wills in {}",
@@ -66,12 +68,26 @@ fn settings(largest: u64, segment_bytes: Option<u64>) -> Result<Settings, Failur
     Ok(settings)
 }
 
-/// The directory, made or found empty, and locked.
-pub(super) fn make_empty(to: &Path) -> Result<DirectoryLock, Failure> {
+/// The directory of a copy, made or found empty, locked, and marked as unfinished.
+pub(super) fn begin_copy(from: &Path, to: &Path) -> Result<DirectoryLock, Failure> {
+    if is_within(to, from) {
+        let text = format!("{}: a copy cannot be within what it is a copy of", to.display());
+        return Err(Failure::new(text));
+    }
     Directory::make(to)
         .map_err(|error| Failure::new(format!("{}: the directory cannot be made: {error}", to.display())))?;
-    if fs::read_dir(to)?.next().is_some() {
+    unfinished::refuse(to)?;
+    if fs::read_dir(to).map_err(|error| Failure::at(to, &error))?.next().is_some() {
         return Err(Failure::new(format!("{}: the directory is not empty", to.display())));
     }
-    Ok(DirectoryLock::take(to)?)
+    let lock = DirectoryLock::take(to)?;
+    unfinished::mark(to).map_err(|error| Failure::at(to, &error))?;
+    Ok(lock)
+}
+
+/// Whether a path, of which the end may not exist yet, leads into a directory.
+fn is_within(path: &Path, directory: &Path) -> bool {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = path.ancestors().find_map(|part| part.canonicalize().ok());
+    there.zip(directory.canonicalize().ok()).is_some_and(|(there, directory)| there.starts_with(directory))
 }

@@ -5,9 +5,10 @@ use super::log::{self, LogFilter};
 use crate::access::Logins;
 use crate::clock::Clock;
 use crate::configuration::{Configuration, Sources};
-use crate::disk::directory::{Access, Directory};
+use crate::disk::directory::{Access, Directory, OPEN_FILES_MAX};
 use crate::disk::lock::DirectoryLock;
 use crate::disk::threads::DiskThreads;
+use crate::disk::unfinished;
 use crate::recovery::{random_seed, recover};
 use crate::shell::{Command, Shell, TcpAcceptor};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -27,6 +28,10 @@ use vowmq_core::limits::SyncPolicy;
 use vowmq_core::output::Halt;
 use vowmq_core::{Purpose, RecoveryReport};
 
+/// Descriptors that are not for connections: two for each segment that is held open, and those of the runtime, the
+/// listeners, the log, the lock and whatever is open for a moment.
+const DESCRIPTORS_RESERVED: usize = 2 * OPEN_FILES_MAX + 64;
+
 /// Connections that the system completes ahead of their being accepted.
 const BACKLOG: u32 = 4096;
 
@@ -34,20 +39,22 @@ pub(super) fn serve(sources: Sources) -> Result<(), Failure> {
     let configuration = sources.load().map_err(|error| Failure::of_configuration(&error))?;
     let log = log::start(&configuration.log)?;
     stop_on_panic();
-    raise_descriptor_limit(configuration.settings.limits.connections);
+    let sockets_max = raise_descriptor_limit(configuration.settings.limits.connections);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
-    runtime.block_on(local.run_until(serve_until_stopped(sources, configuration, log)))
+    runtime.block_on(local.run_until(serve_until_stopped(sources, configuration, log, sockets_max)))
 }
 
 async fn serve_until_stopped(
     sources: Sources,
     configuration: Configuration,
     log: LogFilter,
+    sockets_max: usize,
 ) -> Result<(), Failure> {
     let signals = Signals::register()?;
     Directory::make(&configuration.data_dir)
         .map_err(|error| no_directory(&configuration.data_dir, &error))?;
+    unfinished::refuse(&configuration.data_dir)?;
     let _lock = DirectoryLock::take(&configuration.data_dir)?;
     let addresses = configuration.listeners();
     let sockets: Vec<TcpSocket> =
@@ -60,6 +67,7 @@ async fn serve_until_stopped(
     let took = begun.elapsed();
 
     let mut shell = Shell::new(recovered.broker, clock);
+    shell.set_sockets_max(sockets_max);
     let mut lines = String::new();
     for (socket, (protocol, address)) in sockets.into_iter().zip(addresses) {
         let listener = socket.listen(BACKLOG).map_err(|error| Failure::new(format!("{address}: {error}")))?;
@@ -242,6 +250,15 @@ fn reload(
         );
         return;
     }
+    // The addresses are those of the start, whatever the file says now.
+    if let Some((_, address)) = new.open_to_strangers(&configuration.listeners()) {
+        tracing::error!(
+            "the configuration was not reloaded, the old one stays in force: vowmq listens on {address} since its start, \
+             which can be reached from other machines, and there would be no [users] any more; add some, or write \
+             `allow_anonymous = true` if everybody who reaches it may publish and subscribe"
+        );
+        return;
+    }
     let waiting = configuration.needing_restart(&new);
     if !waiting.is_empty() {
         tracing::warn!("changed, but in force only after a restart: {}", waiting.join(", "));
@@ -276,12 +293,19 @@ fn stop_on_panic() {
     }));
 }
 
-/// Every connection needs a descriptor, and systems start programs with few.
-fn raise_descriptor_limit(connections: usize) {
+/// Every connection needs a descriptor, and systems start programs with few; how many there may be. The store has its
+/// own, which no client can take.
+fn raise_descriptor_limit(connections: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let current = setrlimit(Resource::Nofile, raised).map_or(limit.current, |()| limit.maximum);
-    if let Some(current) = current.filter(|current| *current < connections as u64) {
-        tracing::info!("limits.connections is {connections}, but the system allows {current} open files");
+    let Some(current) = current else { return usize::MAX };
+    let sockets = usize::try_from(current).unwrap_or(usize::MAX).saturating_sub(DESCRIPTORS_RESERVED).max(1);
+    if sockets < connections {
+        tracing::warn!(
+            "limits.connections is {connections}, but the system allows {current} open files (ulimit -n), which is enough \
+             for {sockets} connections; more will wait to be accepted"
+        );
     }
+    sockets
 }

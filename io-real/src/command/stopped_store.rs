@@ -4,10 +4,12 @@
 use super::Failure;
 use crate::clock::Clock;
 use crate::disk::Outcome;
-use crate::disk::directory::{Access, Directory};
+use crate::disk::directory::{Access, Directory, name_of_segment};
 use crate::disk::lock::DirectoryLock;
 use crate::disk::look::LookOnly;
+use crate::disk::unfinished;
 use crate::recovery::{random_seed, recover};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use tokio::runtime;
@@ -29,9 +31,10 @@ impl StoppedStore {
         if !path.is_dir() {
             return Err(Failure::new(format!("{}: there is no such directory", path.display())));
         }
+        unfinished::refuse(path)?;
         let lock = DirectoryLock::look(path)?;
         let store = StoppedStore::unlocked(path);
-        Ok(StoppedStore { _lock: lock, ..store })
+        Ok(StoppedStore { _lock: Some(lock), ..store })
     }
 
     /// A copy that nobody else knows of.
@@ -52,6 +55,24 @@ impl StoppedStore {
         };
         let none = || Failure::new(format!("{}: there is no store in this directory", self.path.display()));
         listing.iter().map(|(_, length)| *length).max().ok_or_else(none)
+    }
+
+    /// Whether its segments may be read at all: one that may not says nothing about the store.
+    ///
+    /// # Errors
+    /// Which may not.
+    pub(super) fn may_be_read(&self) -> Result<(), Failure> {
+        let Ok(DiskReply::Listing(listing)) = self.execute(&DiskRequest::List) else { return Ok(()) };
+        let paths = listing.into_iter().map(|(segment, _)| self.path.join(name_of_segment(segment)));
+        let denied = |path: &PathBuf| {
+            File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        };
+        match paths.into_iter().find(denied) {
+            Some(path) => {
+                Err(Failure::new(format!("{}: it may not be read: permission denied", path.display())))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Recovers it, for looking.

@@ -255,11 +255,7 @@ impl Loading {
         if listeners.is_empty() {
             return Err(self.wrong("listen.mqtt", "listen.mqtt: a broker without a listener serves nobody"));
         }
-        let open = listeners.iter().find(|(_, address)| !address.ip().is_loopback());
-        if let Some((protocol, address)) = open
-            && !self.configuration.allow_anonymous
-            && self.configuration.users.is_empty()
-        {
+        if let Some((protocol, address)) = self.configuration.open_to_strangers(&listeners) {
             let key = match protocol {
                 Protocol::Mqtt => "listen.mqtt",
                 Protocol::Amqp => "listen.amqp",
@@ -313,6 +309,12 @@ impl Configuration {
     pub fn listeners(&self) -> Vec<(Protocol, SocketAddr)> {
         let mqtt = self.listen_mqtt.iter().map(|address| (Protocol::Mqtt, *address));
         mqtt.chain(self.listen_amqp.iter().map(|address| (Protocol::Amqp, *address))).collect()
+    }
+
+    /// The first of these addresses that other machines reach, where everybody could connect and nobody has said so.
+    pub fn open_to_strangers(&self, listeners: &[(Protocol, SocketAddr)]) -> Option<(Protocol, SocketAddr)> {
+        let everybody = self.users.is_empty() && !self.allow_anonymous;
+        listeners.iter().copied().find(|(_, address)| everybody && !address.ip().is_loopback())
     }
 
     /// Who may connect.

@@ -42,10 +42,11 @@ pub fn copy_segments(from: &Path, to: &Path) -> io::Result<Copied> {
     for _ in 0..PASSES_MAX {
         let there = list(from)?;
         let Some(written) = segment_being_written(from, &there)? else {
-            return Err(io::Error::new(ErrorKind::NotFound, "there is no store in this directory"));
+            return Err(at(from)(io::Error::new(ErrorKind::NotFound, "there is no store in this directory")));
         };
         for segment in sealed.keys().filter(|segment| !there.contains(segment)) {
-            fs::remove_file(to.join(name_of_segment(*segment)))?;
+            let path = to.join(name_of_segment(*segment));
+            fs::remove_file(&path).map_err(at(&path))?;
         }
         sealed.retain(|segment, _| there.contains(segment));
         let mut gone = false;
@@ -66,7 +67,7 @@ pub fn copy_segments(from: &Path, to: &Path) -> io::Result<Copied> {
         let after = list(from)?;
         let complete = sealed.keys().all(|segment| after.contains(segment));
         if !gone && complete && segment_being_written(from, &after)? == Some(written) {
-            File::open(to)?.sync_all()?;
+            File::open(to).and_then(|directory| directory.sync_all()).map_err(at(to))?;
             let bytes = bytes + sealed.values().sum::<u64>();
             return Ok(Copied { segments: 1 + sealed.len() as u64, bytes });
         }
@@ -88,8 +89,8 @@ pub fn remove_segments(directory: &Path) -> io::Result<()> {
 
 fn list(directory: &Path) -> io::Result<Vec<SegmentNumber>> {
     let mut segments = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        segments.extend(entry?.file_name().to_str().and_then(segment_of_name));
+    for entry in fs::read_dir(directory).map_err(at(directory))? {
+        segments.extend(entry.map_err(at(directory))?.file_name().to_str().and_then(segment_of_name));
     }
     segments.sort_unstable();
     Ok(segments)
@@ -99,8 +100,8 @@ fn list(directory: &Path) -> io::Result<Vec<SegmentNumber>> {
 fn segment_being_written(directory: &Path, there: &[SegmentNumber]) -> io::Result<Option<SegmentNumber>> {
     for &segment in there.iter().rev() {
         let mut sector = [0; SECTOR as usize];
-        let read = File::open(directory.join(name_of_segment(segment)))
-            .and_then(|file| file.read_exact_at(&mut sector, 0));
+        let path = directory.join(name_of_segment(segment));
+        let read = File::open(&path).and_then(|file| file.read_exact_at(&mut sector, 0)).map_err(at(&path));
         match read {
             Ok(()) => {}
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => continue,
@@ -117,24 +118,30 @@ fn segment_being_written(directory: &Path, there: &[SegmentNumber]) -> io::Resul
 /// Copies a segment from its end to its beginning, and makes it durable; its bytes.
 fn copy(from: &Path, to: &Path, segment: SegmentNumber) -> io::Result<u64> {
     let name = name_of_segment(segment);
-    let source = File::open(from.join(&name))?;
-    let length = source.metadata()?.len();
+    let (from, to) = (from.join(&name), to.join(&name));
+    let source = File::open(&from).map_err(at(&from))?;
+    let length = source.metadata().map_err(at(&from))?.len();
     let mut options = OpenOptions::new();
-    let target = options.write(true).create(true).truncate(true).mode(0o600).open(to.join(&name))?;
-    target.set_len(length)?;
+    let target = options.write(true).create(true).truncate(true).mode(0o600).open(&to).map_err(at(&to))?;
+    target.set_len(length).map_err(at(&to))?;
     // Sector by sector and backwards, nothing is read ahead: so it is read once before, into the system's cache, where what
     // the broker writes past it is not.
-    io::copy(&mut &source, &mut io::sink())?;
+    io::copy(&mut &source, &mut io::sink()).map_err(at(&from))?;
     let mut sector = [0; SECTOR as usize];
     let sectors = length.div_ceil(SECTOR);
     for number in (0..sectors).rev() {
         let offset = number * SECTOR;
         let piece = &mut sector[..(length - offset).min(SECTOR) as usize];
-        source.read_exact_at(piece, offset)?;
-        target.write_all_at(piece, offset)?;
+        source.read_exact_at(piece, offset).map_err(at(&from))?;
+        target.write_all_at(piece, offset).map_err(at(&to))?;
     }
-    target.sync_all()?;
+    target.sync_all().map_err(at(&to))?;
     Ok(length)
+}
+
+/// The system's words with the place that they are about.
+fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -149,7 +156,7 @@ mod tests {
         fs::create_dir(&from).and_then(|()| fs::create_dir(&to)).expect("makes");
         fs::write(from.join(name_of_segment(SegmentNumber(1))), [0; 8192]).expect("writes");
         let error = copy_segments(&from, &to).expect_err("nothing is there");
-        assert_eq!(error.to_string(), "there is no store in this directory");
+        assert_eq!(error.to_string(), format!("{}: there is no store in this directory", from.display()));
         assert_eq!(fs::read_dir(&to).expect("lists").count(), 0);
     }
 }

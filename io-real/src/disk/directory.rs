@@ -18,7 +18,10 @@ use vowmq_core::input::{DiskError, DiskErrorKind, DiskReply};
 use vowmq_core::output::DiskRequest;
 
 /// Segment files held open at a time.
-const OPEN_FILES_MAX: usize = 64;
+pub(crate) const OPEN_FILES_MAX: usize = 64;
+
+/// No store has a segment with a higher number: it would have written more than 2^47 bytes. The core counts to 2^32.
+const SEGMENT_NUMBER_MAX: u64 = 1 << 31;
 
 /// What may be done in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +119,11 @@ impl Directory {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
             if let Some(segment) = entry.file_name().to_str().and_then(segment_of_name) {
-                listing.push((segment, entry.metadata()?.len()));
+                let metadata = entry.metadata()?;
+                if !metadata.is_file() {
+                    return Err(not_a_file(segment));
+                }
+                listing.push((segment, metadata.len()));
             }
         }
         Ok(DiskReply::Listing(listing))
@@ -259,7 +266,7 @@ fn only_reads(request: &DiskRequest) -> bool {
 }
 
 /// Twenty digits and `.log`.
-pub(super) fn name_of_segment(segment: SegmentNumber) -> String {
+pub(crate) fn name_of_segment(segment: SegmentNumber) -> String {
     format!("{:020}.log", segment.0)
 }
 
@@ -267,7 +274,17 @@ pub(super) fn name_of_segment(segment: SegmentNumber) -> String {
 pub(super) fn segment_of_name(name: &str) -> Option<SegmentNumber> {
     let digits = name.strip_suffix(".log")?;
     let all_digits = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if all_digits { digits.parse().ok().map(SegmentNumber) } else { None }
+    let number = digits.parse().ok().filter(|number| all_digits && *number <= SEGMENT_NUMBER_MAX);
+    number.map(SegmentNumber)
+}
+
+/// A link would be renamed and removed in the place of what it leads to, whose own directory nobody syncs.
+fn not_a_file(segment: SegmentNumber) -> io::Error {
+    io::Error::other(format!(
+        "{} is a symbolic link or a directory, and a segment has to be a file in the data directory itself; put the file \
+         back, or move the whole directory and name it by --data-dir",
+        name_of_segment(segment)
+    ))
 }
 
 fn disk_error(path: &Path, error: &io::Error) -> DiskError {
@@ -322,7 +339,9 @@ mod tests {
     fn a_listing_names_segments_only() {
         // If it failed, a stray file would be taken for a segment, or a segment would be missed.
         let (place, directory) = directory(Access::ReadWrite);
-        for stray in ["lock", "1.log", "0000000000000000000a.log", "00000000000000000003.log.old"] {
+        let too_high = name_of_segment(SegmentNumber(SEGMENT_NUMBER_MAX + 1));
+        let strays = ["lock", "1.log", "0000000000000000000a.log", "00000000000000000003.log.old", &too_high];
+        for stray in strays {
             fs::write(place.path().join(stray), "x").expect("writes");
         }
         for segment in [SegmentNumber(2), SegmentNumber(11)] {
@@ -340,6 +359,18 @@ mod tests {
         directory.execute(&DiskRequest::Remove { segment: SegmentNumber(2) }).expect("removes");
         let reply = directory.execute(&DiskRequest::List);
         assert_eq!(reply, Ok(DiskReply::Listing(vec![(SegmentNumber(11), 8192)])));
+    }
+
+    #[test]
+    fn a_segment_that_is_a_link_is_refused() {
+        // If it failed, a store whose segments were moved away and linked would be taken for an empty one.
+        let (place, directory) = directory(Access::ReadWrite);
+        let elsewhere = place.path().join("elsewhere");
+        fs::write(&elsewhere, [0; 8192]).expect("writes");
+        let link = place.path().join(name_of_segment(SegmentNumber(1)));
+        std::os::unix::fs::symlink(&elsewhere, &link).expect("links");
+        let error = directory.execute(&DiskRequest::List).expect_err("a link");
+        assert!(error.message.contains("00000000000000000001.log is a symbolic link"), "{}", error.message);
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! One process a data directory: an advisory lock on `DIR/lock`, which the system takes back when the process
-//! ends, however it ends.
+//! One process a data directory: advisory locks, which the system takes back when the process ends, however it ends. One
+//! is on the directory itself, which nobody removes from under a broker as they may remove a "stale" file; the other is on
+//! `DIR/lock`, which names the process, and works where directories cannot be locked.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -12,7 +13,8 @@ const NAME: &str = "lock";
 /// The lock, held until it is dropped.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    file: File,
+    _directory: File,
+    file: Option<File>,
     /// Whether the file names this process.
     signed: bool,
 }
@@ -53,33 +55,36 @@ impl DirectoryLock {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = opened.map_err(failed)?;
         lock(&mut file, directory, FlockOperation::NonBlockingLockExclusive).map_err(failed)??;
+        let itself = lock_itself(directory, FlockOperation::NonBlockingLockExclusive)?;
         sign(&mut file).map_err(failed)?;
-        Ok(DirectoryLock { file, signed: true })
+        Ok(DirectoryLock { _directory: itself, file: Some(file), signed: true })
     }
 
-    /// Locks the directory for looking, beside others who look. Changes nothing: where no broker has ever made
-    /// the lock file, none is running.
+    /// Locks the directory for looking, beside others who look. Changes nothing.
     ///
     /// # Errors
     /// A broker holds it, or the system refuses.
-    pub fn look(directory: &Path) -> Result<Option<DirectoryLock>, LockError> {
+    pub fn look(directory: &Path) -> Result<DirectoryLock, LockError> {
         let path = directory.join(NAME);
         let failed = |error| LockError::Failed { file: path.clone(), error };
         let mut file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(error)),
         };
-        lock(&mut file, directory, FlockOperation::NonBlockingLockShared).map_err(failed)??;
-        Ok(Some(DirectoryLock { file, signed: false }))
+        if let Some(file) = &mut file {
+            lock(file, directory, FlockOperation::NonBlockingLockShared).map_err(failed)??;
+        }
+        let itself = lock_itself(directory, FlockOperation::NonBlockingLockShared)?;
+        Ok(DirectoryLock { _directory: itself, file, signed: false })
     }
 }
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        if self.signed {
+        if let Some(file) = self.file.as_ref().filter(|_| self.signed) {
             // The name in the file is a courtesy to whoever is refused; the lock itself ends with the handle.
-            let _ = self.file.set_len(0);
+            let _ = file.set_len(0);
         }
     }
 }
@@ -94,6 +99,16 @@ fn lock(file: &mut File, directory: &Path, operation: FlockOperation) -> io::Res
             Ok(Err(LockError::Held { directory: directory.to_owned(), pid: signature.trim().parse().ok() }))
         }
         Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Locks the directory itself. Network file systems may not know how; then the lock file has to do.
+fn lock_itself(directory: &Path, operation: FlockOperation) -> Result<File, LockError> {
+    let itself =
+        File::open(directory).map_err(|error| LockError::Failed { file: directory.to_owned(), error })?;
+    match flock(&itself, operation) {
+        Err(Errno::WOULDBLOCK) => Err(LockError::Held { directory: directory.to_owned(), pid: None }),
+        Ok(()) | Err(_) => Ok(itself),
     }
 }
 
@@ -120,6 +135,10 @@ mod tests {
         );
         assert_eq!(error.to_string(), expected);
         DirectoryLock::look(place.path()).expect_err("a running store is not looked at");
+        // Somebody takes the file for a left-over.
+        std::fs::remove_file(place.path().join(NAME)).expect("it is there");
+        DirectoryLock::take(place.path()).expect_err("still held");
+        DirectoryLock::look(place.path()).expect_err("still not looked at");
         drop(held);
         DirectoryLock::take(place.path()).expect("free again");
     }
@@ -128,13 +147,13 @@ mod tests {
     fn looking_shuts_brokers_out_and_makes_nothing() {
         // If it failed, a broker could start under a check, or a check would leave files behind.
         let place = tempfile::tempdir().expect("a temporary directory can be made");
-        assert!(DirectoryLock::look(place.path()).expect("free").is_none());
+        drop(DirectoryLock::look(place.path()).expect("free"));
         assert_eq!(std::fs::read_dir(place.path()).expect("lists").count(), 0);
         drop(DirectoryLock::take(place.path()).expect("free"));
         let first = DirectoryLock::look(place.path()).expect("free");
         let second = DirectoryLock::look(place.path()).expect("shared");
-        assert!(first.is_some() && second.is_some());
         let error = DirectoryLock::take(place.path()).expect_err("held");
+        drop((first, second));
         assert!(error.to_string().starts_with("another vowmq uses "), "{error}");
     }
 }

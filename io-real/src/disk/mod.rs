@@ -14,6 +14,7 @@ pub mod lock;
 pub mod look;
 mod segment_file;
 pub mod threads;
+pub mod unfinished;
 
 use std::task::{Context, Poll};
 use vowmq_core::ids::OpId;

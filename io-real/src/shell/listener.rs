@@ -54,6 +54,18 @@ pub(super) async fn accept<L: Listen>(
 ) {
     let mut out_of_resources = false;
     loop {
+        if shared.open.get() >= shared.sockets_max.get() {
+            if !out_of_resources {
+                tracing::error!(
+                    "no connection can be accepted for now: {} are open, and the system allows too few files for more \
+                     (ulimit -n)",
+                    shared.open.get()
+                );
+                out_of_resources = true;
+            }
+            sleep(OUT_OF_RESOURCES_PAUSE).await;
+            continue;
+        }
         match poll_fn(|cx| listener.poll_accept(cx)).await {
             Ok((stream, peer)) => {
                 out_of_resources = false;

@@ -68,8 +68,10 @@ struct Shared {
     turn_due: Cell<bool>,
     turn_waker: RefCell<Option<Waker>>,
     last_connection: Cell<u64>,
-    /// Connection tasks that have not ended.
+    /// Connection tasks that have not ended, each with its socket.
     open: Cell<usize>,
+    /// Sockets of connections at the most: the store must never lack a descriptor for them.
+    sockets_max: Cell<usize>,
     all_closed: Notify,
 }
 
@@ -85,9 +87,15 @@ impl Shell {
             turn_waker: RefCell::new(None),
             last_connection: Cell::new(0),
             open: Cell::new(0),
+            sockets_max: Cell::new(usize::MAX),
             all_closed: Notify::new(),
         };
         Shell { shared: Rc::new(shared), listeners: Vec::new() }
+    }
+
+    /// Holds so many sockets of connections at the most; who comes then waits to be accepted until one has gone.
+    pub fn set_sockets_max(&mut self, sockets: usize) {
+        self.shared.sockets_max.set(sockets);
     }
 
     /// Starts to accept connections whose clients speak this protocol. The listeners are numbered in the order of these

@@ -25,6 +25,12 @@ use vowmq_core::statistics::Statistics;
 /// Deadlines handled in one turn; what is still due then waits behind the connections that are ready.
 const DEADLINES_MAX: usize = 16;
 
+/// A timer that is handled so late was held up: the process was paused, or the machine slept.
+const HELD_UP_MIN: Duration = Duration::from_millis(500);
+
+/// How long what clients sent meanwhile is read then, before anybody is called silent.
+const CATCHING_UP: Duration = Duration::from_millis(50);
+
 /// How often the counters are looked at.
 const STATISTICS_EVERY: Duration = Duration::from_secs(60);
 
@@ -45,6 +51,10 @@ pub(super) struct Turn<D> {
     commands: UnboundedReceiver<Command>,
     listeners: Vec<JoinHandle<()>>,
     timer: Pin<Box<Sleep>>,
+    /// What the timer is set to, as long as a deadline of the core waits for it.
+    armed_for: Option<Instant>,
+    /// Until then no deadline is handled.
+    catching_up: Option<Instant>,
     statistics_timer: Pin<Box<Sleep>>,
     last_query: QueryId,
     reported: Statistics,
@@ -67,6 +77,8 @@ impl<D: Disk> Turn<D> {
             commands,
             listeners,
             timer: Box::pin(sleep_until(now)),
+            armed_for: None,
+            catching_up: None,
             statistics_timer: Box::pin(sleep_until(now + STATISTICS_EVERY)),
             last_query: QueryId(0),
             reported: Statistics::default(),
@@ -86,8 +98,9 @@ impl<D: Disk> Turn<D> {
         self.bring_logins(cx);
         self.bring_commands(cx);
         self.bring_questions(cx);
+        let is_late = self.catches_up();
         for _ in 0..DEADLINES_MAX {
-            let was_due = self.bring_deadline();
+            let was_due = !is_late && self.bring_deadline();
             // What the core writes is on its way to the disk while it goes on.
             if let Some(halt) = self.drain() {
                 self.stop_listening();
@@ -141,6 +154,16 @@ impl<D: Disk> Turn<D> {
             self.handle(Input::Query { query: self.last_query, question: Question::Statistics });
             self.statistics_timer.as_mut().reset(Instant::now() + STATISTICS_EVERY);
         }
+    }
+
+    /// Whether deadlines have to wait, since the process was held up and its clients may have been heard by nobody.
+    fn catches_up(&mut self) -> bool {
+        let now = Instant::now();
+        if self.armed_for.take().is_some_and(|at| now > at + HELD_UP_MIN) && self.catching_up.is_none() {
+            self.catching_up = Some(now + CATCHING_UP);
+        }
+        self.catching_up = self.catching_up.filter(|until| now < *until);
+        self.catching_up.is_some()
     }
 
     /// False: none is due.
@@ -205,14 +228,18 @@ impl<D: Disk> Turn<D> {
     /// setting the timer every turn.
     fn arm(&mut self, cx: &mut Context<'_>) {
         let Some(deadline) = self.shared.core.borrow().next_deadline() else { return };
-        if deadline.at <= self.shared.clock.now().monotonic {
+        if let Some(until) = self.catching_up {
+            self.timer.as_mut().reset(until);
+        } else if deadline.at <= self.shared.clock.now().monotonic {
             self.shared.ask_turn();
             return;
+        } else {
+            let at = self.shared.clock.instant(deadline.at);
+            if self.timer.is_elapsed() || at < self.timer.deadline() {
+                self.timer.as_mut().reset(at);
+            }
         }
-        let at = self.shared.clock.instant(deadline.at);
-        if self.timer.is_elapsed() || at < self.timer.deadline() {
-            self.timer.as_mut().reset(at);
-        }
+        self.armed_for = Some(self.timer.deadline());
         if self.timer.as_mut().poll(cx).is_ready() {
             self.shared.ask_turn();
         }

@@ -14,10 +14,10 @@ use vowmq_core::ids::{Lsn, MessageId, SegmentNumber};
 pub(super) struct Damage {
     /// Bytes that are not as they were written: segment, from, to.
     places: Vec<(SegmentNumber, u64, u64)>,
-    /// The first record that was written elsewhere, or nowhere.
-    missing: Option<Lsn>,
-    /// The record that would follow on a batch without records that was written elsewhere, or nowhere.
-    gap: Option<Lsn>,
+    /// The first record of each write that went elsewhere, or nowhere.
+    missing: Vec<Lsn>,
+    /// The record that would follow on each batch without records that was written elsewhere, or nowhere.
+    gaps: Vec<Lsn>,
     /// Bytes that this recovery was shown as they were before.
     hidden: Vec<(SegmentNumber, u64, u64)>,
     /// Something was done to what is on the platter at some time: messages may be unreadable.
@@ -38,7 +38,7 @@ pub(super) struct Damage {
 impl Damage {
     /// Whether anything was done to what is on the platter.
     fn is_any(&self) -> bool {
-        !self.places.is_empty() || self.missing.is_some() || self.gap.is_some()
+        !self.places.is_empty() || !self.missing.is_empty() || !self.gaps.is_empty()
     }
 
     /// What is written anew is as it was written.
@@ -72,8 +72,8 @@ impl World<'_> {
         match harm.missing {
             Some(missing) => {
                 self.damage.ever = true;
-                let gone = if harm.gap { &mut self.damage.gap } else { &mut self.damage.missing };
-                *gone = earlier(*gone, Some(missing));
+                let gone = if harm.gap { &mut self.damage.gaps } else { &mut self.damage.missing };
+                gone.push(missing);
                 self.damage.places.extend(place);
                 self.damage.fresh |= self.process.is_recovering();
                 self.ledger.blind();
@@ -105,7 +105,7 @@ impl World<'_> {
     /// The first record from `least` on that is gone and that recovery needs; `shown`: or that this recovery was not shown.
     fn first_gone(&self, shown: bool, least: Lsn) -> Option<Lsn> {
         let begins = self.ledger.replay_begins();
-        let missing = self.damage.missing.into_iter().chain(self.damage.gap);
+        let missing = self.damage.missing.iter().chain(&self.damage.gaps).copied();
         let missing = missing.filter(|lsn| self.ledger.facts().is_none() || *lsn >= begins);
         let hidden = self.damage.hidden.iter().filter(|_| shown);
         let records = self.damage.places.iter().chain(hidden).filter_map(|&(segment, from, to)| {
@@ -177,9 +177,9 @@ impl World<'_> {
     pub(super) fn judge_start(&mut self, report: &RecoveryReport) {
         let (recovery, last) = (report.recovery_count, report.last_lsn);
         // A checkpoint made since has made good what was missing.
-        self.damage.missing = self.damage.missing.filter(|missing| *missing >= report.replayed_from);
+        self.damage.missing.retain(|missing| *missing >= report.replayed_from);
         // So has one that begins right behind the gap: what was read is not gone.
-        self.damage.gap = self.damage.gap.filter(|gap| *gap >= report.replayed_from && *gap > last);
+        self.damage.gaps.retain(|gap| *gap >= report.replayed_from && *gap > last);
         // It may have read again what it was shown wrongly.
         let blind = self.ledger.facts().is_none();
         // A ledger that is blind does not know of the checkpoints that were made since.

@@ -90,9 +90,11 @@ impl Restoring {
             let Wanted::Go(checkpoint) = self.read_completion(files, reader, outbox)? else {
                 return Ok(Wanted::Wait(()));
             };
-            if let Some(missing) =
-                checkpoint.needed.iter().find(|needed| files.iter().all(|file| file.segment != **needed))
-            {
+            // A file that has no more than a header was emptied: nothing of what is needed is in it.
+            let is_there = |needed: &SegmentNumber| {
+                files.iter().any(|file| file.segment == *needed && file.length > SECTOR)
+            };
+            if let Some(missing) = checkpoint.needed.iter().find(|needed| !is_there(needed)) {
                 return Err(Refusal::SegmentMissing { segment: *missing });
             }
             reached!("recovered from a checkpoint");
