@@ -385,6 +385,7 @@ impl Recording {
         let letters = |text: &str| text.to_lowercase().replace(|letter: char| !letter.is_alphanumeric(), "");
         let said = letters(&violation.text);
         let (leaves, answer) = (violation.text.contains(" leaves"), said.starts_with("theanswer"));
+        let receives = violation.text.contains(" receives ");
         let names: Vec<String> = names_in(violation).collect();
         let concerns = |entry: &Entry| match &entry.what {
             What::Flight { client, .. } => {
@@ -402,7 +403,11 @@ impl Recording {
             let score = u32::from(concerns(entry))
                 + 2 * u32::from(named)
                 + 4 * u32::from(is_answer || said.starts_with(&packet));
-            if score > 0 && leaves && left { score + 8 } else { score }
+            // What a client receives is the broker's packet, not the answer that it gives in the same moment.
+            let came =
+                matches!(entry.what, What::Flight { to_broker: false, end_us: Some(end), .. } if end == now);
+            let is_it = (leaves && left) || (receives && came);
+            if score > 0 && is_it { score + 8 } else { score }
         };
         moment
             .max_by_key(|(_, entry)| fits(entry))
@@ -531,5 +536,24 @@ mod tests {
             assert_eq!(entries[culprit].text, packet);
             assert_eq!(entries[4].about, ["m0.7"]);
         }
+    }
+
+    /// Were it to fail, the page would paint a client's answer red, which is right, and not what it answers.
+    #[test]
+    fn what_a_client_receives_is_not_its_answer_to_that() {
+        let mut recording = exchanged();
+        let tank = ConnectionId(2);
+        recording.set_now(40);
+        recording.arrived(tank, false, usize::MAX);
+        let mut ack = BytesMut::new();
+        codec::write(Version::V3, &Packet::PubAck(Answer::new(1)), &mut ack);
+        recording.sent(tank, 1, true, &ack);
+        let (subject, text) = ("client 1 m0.7".to_owned(), "client 1 receives m0.7 with QoS 1".to_owned());
+        recording.violated(&Violation { checker: Checker::Duplicate, subject, text, at_us: 40 });
+        let entries = recording.finish();
+        let Some(What::Violation { culprit: Some(culprit) }) = entries.last().map(|last| &last.what) else {
+            panic!("{:?}", entries.last())
+        };
+        assert_eq!(entries[*culprit].text, "PUBLISH 1 m0.7 QoS 1 to \"a\"");
     }
 }

@@ -7,6 +7,7 @@
 mod ending;
 mod expiring;
 mod facts;
+pub(crate) mod fanning_out;
 pub(crate) mod fetching;
 mod lanes;
 pub(crate) mod proving;
@@ -42,10 +43,10 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 pub(crate) use ending::Ending;
 use expiring::Expiries;
+use fanning_out::FanOut;
 use fetching::Fetches;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use publishing::FanOut;
 use upkeep::Upkeep;
 
 /// The broker.

@@ -13,7 +13,7 @@ use super::packet::disconnect;
 use super::packet::frame::{self, Framed};
 use super::packet::{AckKind, Disconnect, Packet, PacketId, ProtocolLevel, ReasonCode, Violation};
 use super::terms::Terms;
-use crate::broker::publishing::FAN_OUTS_MAX;
+use crate::broker::fanning_out::FAN_OUTS_MAX;
 use crate::broker::{Broker, Ending, Work};
 use crate::connection::Reply;
 use crate::durable::record::SessionExpiry;

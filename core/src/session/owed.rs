@@ -1,7 +1,7 @@
 //! The retained messages that a new subscription is owed, in bounded pieces (MQTT 3.1.1 §3.3.1.3).
 
+use crate::broker::fanning_out::{Hearer, Told};
 use crate::broker::fetching::Reader;
-use crate::broker::publishing::{Hearer, Told};
 use crate::broker::{Broker, Work};
 use crate::durable::record::Record;
 use crate::ids::{MessageId, SessionId};

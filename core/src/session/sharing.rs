@@ -11,7 +11,7 @@
 //! goes, what it has not acknowledged with QoS 1 goes back, to the end of the group's queue if it had moved; what was sent
 //! with QoS 2 stays with the member's session, and ends with it. [MQTT-4.8.2-4], [MQTT-4.8.2-5]
 
-use crate::broker::publishing::{Hearer, Told};
+use crate::broker::fanning_out::{Hearer, Told};
 use crate::broker::{Broker, Work};
 use crate::durable::gate::Waiter;
 use crate::durable::record::{

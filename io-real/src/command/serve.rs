@@ -302,7 +302,7 @@ fn raise_descriptor_limit(connections: usize) -> usize {
     let Some(current) = current else { return usize::MAX };
     let sockets = usize::try_from(current).unwrap_or(usize::MAX).saturating_sub(DESCRIPTORS_RESERVED).max(1);
     if sockets < connections {
-        tracing::warn!(
+        tracing::info!(
             "limits.connections is {connections}, but the system allows {current} open files (ulimit -n), which is enough \
              for {sockets} connections; more will wait to be accepted"
         );

@@ -274,8 +274,10 @@ impl<'a> World<'a> {
         }
         let finished = recovery.finish();
         for output in orders {
-            if let Output::Disk { op, request } = output {
-                self.order(op, request, true);
+            match output {
+                Output::Disk { op, request } => self.order(op, request, true),
+                Output::Report(event) => self.trace.note("event", &[], || event.to_string()),
+                other => unreachable!("recovery orders nothing but disk operations, not {other:?}"),
             }
         }
         match finished {

@@ -49,6 +49,9 @@ impl Corpus {
         let entries = replay_all(&self.directory)?;
         for entry in &entries {
             say!("{}: {}", entry.path.display(), entry.kept);
+            if let (Kept::Broken(_), Some(record)) = (&entry.kept, &entry.record) {
+                say!("  it was once: {}", record.why);
+            }
             if self.accept {
                 accept(entry)?;
             }

@@ -219,7 +219,8 @@ impl Model {
         let allowed = if may_repeat { allowed + repeated } else { allowed };
         if count > allowed {
             let text = format!(
-                "client {} receives {key} with QoS {} for the {count}. time; it was sent {sends} times with QoS {}",
+                "client {} receives {key} with QoS {} for the {count}. time, and may receive it so {allowed} times at the \
+                 most: its publisher sent it {sends} times with QoS {}",
                 delivery.client, delivery.qos, message.qos
             );
             self.fail(Checker::Duplicate, format!("client {} {key}", delivery.client), text);

@@ -237,8 +237,10 @@ impl World<'_> {
         }
         let finished = recovery.finish();
         for output in orders {
-            if let Output::Disk { op, request } = output {
-                self.order_disk(op, request, true);
+            match output {
+                Output::Disk { op, request } => self.order_disk(op, request, true),
+                Output::Report(event) => self.trace.note("event", &[], || event.to_string()),
+                other => unreachable!("recovery orders nothing but disk operations, not {other:?}"),
             }
         }
         match finished {
