@@ -51,10 +51,14 @@ impl Model {
         }
         let seconds = |until: i64, from: i64| ((until - from).max(0) + 999) / 1000;
         let told = leaving.expiry_s.map(i64::from);
+        let given = self.message(key).expiry_s.map_or(0, i64::from);
         let right = match (told, earliest) {
             (None, None) => true,
+            // Never more than its publisher said, though the clock was set back.
             (Some(told), Some(earliest)) => {
-                told >= seconds(earliest, most) && latest.is_none_or(|latest| told <= seconds(latest, least))
+                told >= seconds(earliest, most).min(given)
+                    && told <= given
+                    && latest.is_none_or(|latest| told <= seconds(latest, least))
             }
             (Some(_), None) | (None, Some(_)) => false,
         };

@@ -154,6 +154,13 @@ impl Model {
         self.clients[client].attempts[attempt].goodbye = true;
     }
 
+    /// The broker closed the connection before it came to the DISCONNECT behind what it was closed for.
+    pub(crate) fn goodbye_unheard(&mut self, client: usize, attempt: usize) {
+        if let Some(attempt) = self.clients[client].attempts.get_mut(attempt) {
+            attempt.goodbye = false;
+        }
+    }
+
     /// The client has no part in this connection any more.
     pub(crate) fn attempt_over(&mut self, client: usize, attempt: usize) {
         self.clients[client].attempts[attempt].over = true;

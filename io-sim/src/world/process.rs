@@ -377,6 +377,9 @@ impl World<'_> {
             let goodbye = reason.kind == CloseKind::Normal && self.process.stopping.is_none();
             let ending = if goodbye { Ending::InOrder } else { Ending::Abnormal };
             self.model.attempt_ended(connection.client, connection.attempt, ending);
+            if reason.kind == CloseKind::Limit {
+                self.model.goodbye_unheard(connection.client, connection.attempt);
+            }
         }
         let refused = self.model.has_bounded_queues();
         match reason.kind {
