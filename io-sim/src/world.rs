@@ -38,6 +38,13 @@ const EVENTS_MAX: u64 = 3_000_000;
 const AFTERMATH_US: u64 = 20_000;
 const AFTERMATH_EVENTS: u64 = 1_000;
 
+/// What listens to the broker on a connection, and whose that is.
+struct Listening {
+    tap: Tap,
+    client: usize,
+    attempt: usize,
+}
+
 /// Everything there is in a run.
 pub(crate) struct World<'a> {
     scenario: &'a Scenario,
@@ -63,7 +70,7 @@ pub(crate) struct World<'a> {
     /// The broker's settings in force.
     settings: Settings,
     driver_draws: Draws,
-    taps: BTreeMap<ConnectionId, Tap>,
+    taps: BTreeMap<ConnectionId, Listening>,
     /// The process stands still until then.
     paused_until: u64,
     wall: WallClock,

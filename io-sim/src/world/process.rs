@@ -1,7 +1,7 @@
 //! The broker's process: recovery, then the broker, driven as `io-real` drives it, until it crashes, is stopped,
 //! or stops by itself.
 
-use super::World;
+use super::{Listening, World};
 use crate::chance::Domain;
 use crate::disk;
 use crate::happening::Happening;
@@ -356,7 +356,8 @@ impl World<'_> {
         self.trace.record(|to| drop(to.sent(id, client, false, &chunks.concat())));
         let mut leaving = Vec::new();
         let version = self.scenario.clients[client].version();
-        let tap = self.taps.entry(id).or_insert_with(|| Tap::new(version));
+        let listening = || Listening { tap: Tap::new(version), client, attempt };
+        let tap = &mut self.taps.entry(id).or_insert_with(listening).tap;
         for chunk in &chunks {
             self.trace.bytes(chunk);
             tap.take(chunk, |packet| leaving.push(packet));
@@ -370,16 +371,17 @@ impl World<'_> {
 
     fn close(&mut self, id: ConnectionId, reason: &CloseReason) {
         self.trace.line("broker", &[id.0], || format!("closes connection {id}: {reason}"));
-        self.taps.remove(&id);
+        // The network may have forgotten the connection: its client is gone.
+        let listening = self.taps.remove(&id);
         if let Some(connection) = self.network.connection(id) {
             let words = || format!("closes connection {id}: {reason}");
             self.trace.record(|to| to.signalled(id, connection.client, false, words()));
             let goodbye = reason.kind == CloseKind::Normal && self.process.stopping.is_none();
             let ending = if goodbye { Ending::InOrder } else { Ending::Abnormal };
             self.model.attempt_ended(connection.client, connection.attempt, ending);
-            if reason.kind == CloseKind::Limit {
-                self.model.goodbye_unheard(connection.client, connection.attempt);
-            }
+        }
+        if let Some(listening) = listening.filter(|_| reason.kind == CloseKind::Limit) {
+            self.model.goodbye_unheard(listening.client, listening.attempt);
         }
         let refused = self.model.has_bounded_queues();
         match reason.kind {
