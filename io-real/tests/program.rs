@@ -2,9 +2,12 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 fn vowmq() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vowmq"));
@@ -232,4 +235,34 @@ fn password(place: &Path) -> fs::File {
     let file = place.join("password");
     fs::write(&file, "secret\n").expect("writes");
     fs::File::open(&file).expect("opens")
+}
+
+#[test]
+fn a_broker_that_was_paused_calls_nobody_silent() {
+    // If it failed, a snapshot of the machine would end the connections of clients that did all they had to, and publish
+    // their wills. [MQTT-3.1.2-24]
+    let place = tempfile::tempdir().expect("a temporary directory can be made");
+    let broker = Broker::start(place.path(), &[]);
+    let address = broker.lines[0].strip_prefix("listening mqtt ").expect("the first line");
+    let mut client = TcpStream::connect(address).expect("listens");
+    client.set_read_timeout(Some(Duration::from_secs(20))).expect("is set");
+    // CONNECT of "c" with a keep-alive of 1 s.
+    client.write_all(b"\x10\x0d\0\x04MQTT\x04\x02\0\x01\0\x01c").expect("sends");
+    assert_eq!(take::<4>(&mut client), [0x20, 2, 0, 0]);
+    broker.signal(Signal::STOP);
+    for _ in 0..7 {
+        client.write_all(&[0xc0, 0]).expect("sends");
+        thread::sleep(Duration::from_millis(500)); // the client's own time, while the broker's stands still
+    }
+    broker.signal(Signal::CONT);
+    for _ in 0..7 {
+        assert_eq!(take::<2>(&mut client), [0xd0, 0]);
+    }
+}
+
+/// The next bytes.
+fn take<const COUNT: usize>(stream: &mut TcpStream) -> [u8; COUNT] {
+    let mut bytes = [0; COUNT];
+    stream.read_exact(&mut bytes).expect("comes");
+    bytes
 }

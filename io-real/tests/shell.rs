@@ -82,6 +82,11 @@ struct Running {
 
 impl Running {
     async fn start() -> Running {
+        Running::start_with(usize::MAX).await
+    }
+
+    /// With so many sockets of connections at the most.
+    async fn start_with(sockets_max: usize) -> Running {
         let place = tempfile::tempdir().expect("a temporary directory can be made");
         let mut settings = Settings { segment_bytes: 1024 * 1024, ..Settings::default() };
         settings.limits.packet_bytes = 256 * 1024;
@@ -94,6 +99,7 @@ impl Running {
         let recovered =
             recovered.map_err(|refusal| refusal.to_string()).expect("an empty directory is sound");
         let mut shell = Shell::new(recovered.broker, clock);
+        shell.set_sockets_max(sockets_max);
         let (accept, accepted) = unbounded_channel();
         shell.listen(Channel(accepted), Protocol::Mqtt);
         let (commands, incoming) = unbounded_channel();
@@ -180,6 +186,29 @@ fn messages_pass_through_a_pipe_of_any_width() {
             drop(subscriber);
             assert_eq!(halt.await.expect("no panic"), Halt::ShutDown);
         }
+    });
+}
+
+#[test]
+fn sockets_beyond_the_most_wait_to_be_accepted() {
+    // If it failed, whoever opens connections would take the store's descriptors, and with them the broker.
+    run(async {
+        let running = Running::start_with(2).await;
+        let mut streams = Vec::new();
+        for client in ["first", "second", "third"] {
+            let (mut stream, _) = running.connect(4096);
+            stream.write_all(&connect_packet(client, 4)).await.expect("sends");
+            streams.push(stream);
+        }
+        for stream in &mut streams[..2] {
+            expect(stream, &[0x20, 2, 0, 0]).await;
+        }
+        let early = tokio::time::timeout(Duration::from_millis(300), streams[2].read_u8()).await;
+        assert!(early.is_err(), "{early:?}");
+        streams.remove(0);
+        expect(&mut streams[1], &[0x20, 2, 0, 0]).await;
+        drop(streams);
+        assert_eq!(running.shut_down().await, Halt::ShutDown);
     });
 }
 
