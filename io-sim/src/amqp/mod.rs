@@ -64,7 +64,7 @@ mod tests {
     /// Were it to fail, a page would tell another run than the one that failed, or leave out what was said in it.
     #[test]
     fn a_recorded_run_is_the_same_run_and_its_page_tells_it() {
-        let scenario = generate(7);
+        let scenario = generate(50);
         let outcome = run_recorded(&scenario);
         assert_eq!(outcome.trace_hash, run(&scenario).trace_hash);
         let arrived = |beginning: &str| {
