@@ -3,7 +3,7 @@
 
 use crate::outcome::{Checker, Outcome, Violation};
 use crate::scenario::Scenario;
-use crate::{run, run_recorded, run_traced};
+use crate::{run, run_traced};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -14,11 +14,6 @@ pub(crate) const RUN_MAX: Duration = Duration::from_secs(60);
 /// end within 60 seconds, and its thread is left behind, to end with the process.
 pub fn run_watched(scenario: &Scenario, readable: bool) -> Option<Outcome> {
     watched(scenario, if readable { run_traced } else { run })
-}
-
-/// As `run_watched`, and the outcome has its typed entries.
-pub fn record_watched(scenario: &Scenario) -> Option<Outcome> {
-    watched(scenario, run_recorded)
 }
 
 /// As `run_watched`, for whatever runs.
